@@ -1,0 +1,74 @@
+# The two commands of a fresh machine with Python 3.11+, make and git: `make demo` and `make test`.
+# Everything they need goes into .venv, from the locks in requirements/.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+INSTALL := $(PIP) install --quiet --only-binary :all: --require-hashes
+EDITABLE := $(PIP) install --quiet --no-deps --no-build-isolation --editable .
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test check bench golden lock clean
+
+help:  ## show this
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(VENV)/demo.stamp  ## compile a code-review prompt over real files into 8,000 and 2,000 tokens
+	$(BIN)/python examples/code_review/demo.py
+
+test: $(VENV)/dev.stamp  ## run all tests
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/dev.stamp  ## lint, formatting, types, import direction, docs
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy src tests tools
+	$(BIN)/lint-imports --no-cache --no-logo
+	$(BIN)/python tools/check_docs.py
+
+bench: $(VENV)/dev.stamp  ## compare the speed with other libraries, each in its own environment
+	bench/setup
+	$(BIN)/python bench/run.py layout
+	$(BIN)/python tools/import_time.py
+
+golden: $(VENV)/dev.stamp  ## rewrite the golden files of the tests from what the code does now
+	$(BIN)/python -m pytest --update-golden $(ARGS)
+
+# No address is written into a lock: whoever installs decides where packages come from.
+COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
+	--generate-hashes --no-header --no-emit-index-url
+
+lock: $(VENV)/demo.stamp  ## recompile requirements/*.txt; ARGS=--upgrade takes newer versions
+	$(INSTALL) --requirement requirements/lock.txt
+	$(COMPILE) $(ARGS) --output-file requirements/lock.txt requirements/lock.in
+	$(COMPILE) $(ARGS) --output-file requirements/dev.txt --all-extras \
+		pyproject.toml requirements/build.in requirements/dev.in
+	$(COMPILE) $(ARGS) --output-file requirements/demo.txt --extra outline --constraint requirements/dev.txt \
+		pyproject.toml requirements/build.in
+
+clean:  ## remove everything that make made
+	rm -rf $(VENV) bench/.venv* build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests tools examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || { \
+		echo "$(PYTHON) is not there. Install Python 3.11 or newer, or name one: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "tokenbox needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1)." \
+			"Name another: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "$(PYTHON) cannot make a virtual environment. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+
+# demo.txt is part of dev.txt, version for version, so one environment serves both.
+$(VENV)/demo.stamp: requirements/demo.txt pyproject.toml | $(BIN)/python
+	@echo "Installing what the demo needs ..."
+	@$(INSTALL) --requirement requirements/demo.txt
+	@$(EDITABLE)
+	@touch $@
+
+$(VENV)/dev.stamp: requirements/dev.txt $(VENV)/demo.stamp
+	@echo "Installing what the tests and checks need ..."
+	@$(INSTALL) --requirement requirements/dev.txt
+	@touch $@

@@ -1,0 +1,42 @@
+"""tokenbox compiles LLM context: exact token budgets, the same bytes every time, every decision recorded.
+
+>>> import tokenbox
+>>> result = tokenbox.layout(
+...     [
+...         {"id": "rules", "content": "Answer in English."},
+...         {"id": "notes", "content": "one two three four five", "shrink": 1},
+...     ],
+...     budget=28,
+...     tokenizer="utf8-bytes",
+... )
+>>> result.text
+'Answer in English.\\n\\none two '
+>>> result.total
+28
+"""
+
+from tokenbox.__about__ import __version__
+from tokenbox.compose.lay_out import layout, whatif
+from tokenbox.compose.record import Layout, SectionResult
+from tokenbox.content.section import Keep, Section
+from tokenbox.engine.result import Action, Decision, Reason, Step
+from tokenbox.errors import ContextCriticalOverflow, TokenboxError
+from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
+
+__all__ = [
+    "Action",
+    "ContextCriticalOverflow",
+    "Decision",
+    "Keep",
+    "Layout",
+    "Reason",
+    "Section",
+    "SectionResult",
+    "Step",
+    "TokenboxError",
+    "Tokenizer",
+    "TokenizerIdentity",
+    "__version__",
+    "layout",
+    "whatif",
+]

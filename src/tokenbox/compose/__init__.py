@@ -1,0 +1,1 @@
+"""Where content, tokenizer, engine and rendering meet; checks the whole."""

@@ -1,0 +1,76 @@
+"""Counting for one layout: each text once, through whatever the tokenizer can do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tokenbox.tokenizers.cache import CountCache
+from tokenbox.tokenizers.protocol import AdditiveTokenizer
+from tokenbox.tokenizers.truncation import truncate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tokenbox.content.section import Section
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+# Shared by all layouts of the process, so that laying out again after one change counts one text.
+DEFAULT_CACHE = CountCache()
+
+
+class Counter:
+    """A tokenizer with a memory. All counts of one layout go through here.
+
+    Texts that may come back in another layout (contents, extra items, strategy results) are remembered in
+    ``cache``; the small windows of joins only for this layout.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, cache: CountCache | None = None) -> None:
+        self.tokenizer = tokenizer
+        # Weighing is cheaper than a look-up. A bare function has no fingerprint to remember it by.
+        cheap = isinstance(tokenizer, AdditiveTokenizer) or not getattr(tokenizer, "cacheable", True)
+        self._cache = None if cheap else (DEFAULT_CACHE if cache is None else cache)
+        self._small: dict[str, int] = {"": 0}
+        self._sizes: tuple[Sequence[Section], list[int]] = ((), [])
+
+    def sizes(self, sections: Sequence[Section]) -> list[int]:
+        """The count of each section's content, made once for the sections of this layout."""
+        if self._sizes[0] is not sections:
+            texts = [section.content for section in sections]
+            if self._cache is None:
+                sizes = self.tokenizer.count_batch(texts)
+            else:
+                digests = [section.content_digest for section in sections]
+                sizes = self._cache.count_batch(self.tokenizer, texts, digests)
+            self._sizes = sections, sizes
+        return self._sizes[1]
+
+    def count(self, text: str) -> int:
+        """The count of a text that may come back."""
+        if not text:
+            return 0
+        if self._cache is None:
+            return self.small(text)
+        return self._cache.count(self.tokenizer, text)
+
+    def small(self, text: str) -> int:
+        """The count of a short piece of text, remembered for this layout."""
+        count = self._small.get(text)
+        if count is None:
+            count = self._small[text] = self.tokenizer.count(text)
+        return count
+
+    def count_small(self, texts: Sequence[str]) -> None:
+        """Count many short pieces at once, so that ``small`` finds them."""
+        missing = list(set(texts) - self._small.keys())
+        missing.sort()  # a set's order differs between processes; what the tokenizer sees should not
+        if missing:
+            self._small.update(zip(missing, self.tokenizer.count_batch(missing), strict=True))
+
+    def whole(self, text: str) -> int:
+        """The count of an emitted whole, made anew: it checks the others."""
+        return self.tokenizer.count(text) if text else 0
+
+    def truncate(self, text: str, max_tokens: int, keep: str) -> str:
+        """The longest cut of at most ``max_tokens``."""
+        return truncate(text, max_tokens, self.tokenizer, keep)

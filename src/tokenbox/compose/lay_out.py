@@ -1,0 +1,181 @@
+"""Sections and a budget in, a layout out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tokenbox.compose.counting import Counter
+from tokenbox.compose.linear import AdditiveWhole, PricedWhole
+from tokenbox.compose.record import Layout
+from tokenbox.compose.seamed import NotSeamable, SeamedWhole
+from tokenbox.content.section import MAX_INTEGER, Section
+from tokenbox.engine import box
+from tokenbox.errors import ContextCriticalOverflow, InvalidBudget, InvalidSection, LayoutError
+from tokenbox.tokenizers.cache import text_digest
+from tokenbox.tokenizers.protocol import AdditiveTokenizer
+from tokenbox.tokenizers.registry import as_tokenizer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from tokenbox.compose.parts import Parts
+    from tokenbox.tokenizers.cache import CountCache
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+SEPARATOR = "\n\n"
+
+# With conservative pricing, the whole is counted beforehand if the parts alone are at most this much over the
+# budget: whatever fits as a whole is kept as a whole.
+NEAR = 4
+# A layout priced conservatively is refined once if this fraction of the budget stayed free.
+WASTE = 50
+
+
+def layout(
+    sections: Iterable[Section | Mapping[str, object]],
+    budget: int,
+    tokenizer: str | Tokenizer | Callable[[str], int],
+    separator: str = SEPARATOR,
+    *,
+    reclaim: bool = False,
+    cache: CountCache | None = None,
+) -> Layout:
+    """Lay ``sections`` out into ``budget`` tokens (FACET Token Box Model; docs/layout.md has the rules).
+
+    ``sections``: :class:`Section` objects, or mappings with the same fields. ``tokenizer``: a name such as
+    ``"o200k_base"``, a tokenizer object, or any function from text to a count. ``separator`` stands between
+    sections that have text. ``reclaim`` gives back, after cutting, what then fits again. ``cache`` holds
+    counts between layouts (default: one for the process).
+
+    Raises :class:`ContextCriticalOverflow` if the critical sections alone do not fit, :class:`InvalidSection` and
+    :class:`InvalidBudget` for bad input, and a ``TokenizerError`` for text that cannot be counted.
+    """
+    checked = _checked_sections(sections)
+    counter = Counter(as_tokenizer(tokenizer), cache)
+    return _lay_out(checked, _checked_budget(budget), _checked_separator(separator), counter, reclaim=reclaim)
+
+
+def whatif(
+    sections: Iterable[Section | Mapping[str, object]],
+    budgets: Iterable[int],
+    tokenizer: str | Tokenizer | Callable[[str], int],
+    separator: str = SEPARATOR,
+    *,
+    reclaim: bool = False,
+    cache: CountCache | None = None,
+) -> list[Layout | ContextCriticalOverflow]:
+    """One layout per budget, in order, counting each text once. A budget too small has its error in its place."""
+    checked = _checked_sections(sections)
+    counter = Counter(as_tokenizer(tokenizer), cache)
+    results: list[Layout | ContextCriticalOverflow] = []
+    for budget in [_checked_budget(b) for b in budgets]:
+        try:
+            results.append(_lay_out(checked, budget, _checked_separator(separator), counter, reclaim=reclaim))
+        except ContextCriticalOverflow as overflow:
+            results.append(overflow)
+    return results
+
+
+def _lay_out(sections: Sequence[Section], budget: int, separator: str, counter: Counter, *, reclaim: bool) -> Layout:
+    """Price the whole exactly where the tokenizer allows it, run the engine, and check the result by one count."""
+    try:
+        exact = _exact_whole(sections, separator, counter)
+        if exact is not None:
+            result = _run(exact, budget, reclaim=reclaim)
+            # Where this fails, the cuts claimed for the vocabulary do not hold on these texts.
+            if result.total == counter.whole(result.text):
+                return result
+    except NotSeamable:
+        pass
+    return _lay_out_priced(sections, budget, separator, counter, reclaim=reclaim)
+
+
+def _exact_whole(
+    sections: Sequence[Section], separator: str, counter: Counter
+) -> AdditiveWhole | SeamedWhole | None:
+    """The exact pricing this tokenizer allows; None where nothing is known of it."""
+    if isinstance(counter.tokenizer, AdditiveTokenizer):
+        return AdditiveWhole(sections, separator, counter)
+    rules = getattr(counter.tokenizer, "cuts", None)
+    return None if rules is None else SeamedWhole(sections, separator, counter, rules)
+
+
+def _lay_out_priced(
+    sections: Sequence[Section],
+    budget: int,
+    separator: str,
+    counter: Counter,
+    *,
+    reclaim: bool,
+) -> Layout:
+    """Price joins conservatively and let the count of the emitted whole decide.
+
+    If that is over the budget by e, lay out again as if the budget were smaller by e; if much was left free, once
+    again with what the count taught.
+    """
+    correction, refined, fitting = 0, False, None
+    if sum(counter.sizes(sections)) <= budget + budget // NEAR:
+        everything = separator.join(section.content for section in sections if section.content)
+        correction = counter.whole(everything) - PricedWhole(sections, separator, counter, 0).total
+    least = 1
+    while True:
+        estimate = _run(PricedWhole(sections, separator, counter, correction), budget, reclaim=reclaim)
+        result = replace(estimate, total=counter.whole(estimate.text))
+        if result.total > budget:
+            if fitting is not None:
+                return fitting
+            # The step doubles, so that a counter that punishes every guess still ends the search soon.
+            correction += max(result.total - estimate.total, result.total - budget, least)
+            least *= 2
+        elif refined or not result.log or budget - result.total <= budget // WASTE:
+            return result
+        else:
+            fitting, refined = result, True
+            correction += result.total - estimate.total
+
+
+def _run(whole: Parts, budget: int, *, reclaim: bool) -> Layout:
+    """Run the engine on one pricing of the whole and record what came out."""
+    fixed_load, steps = box.lay_out(whole.sections, budget, whole, reclaim=reclaim)
+    return Layout(
+        inputs=tuple(whole.sections),
+        texts=tuple(whole.texts),
+        sizes=tuple(whole.sizes),
+        base_sizes=tuple(whole.base_sizes),
+        log=tuple(steps),
+        text=whole.separator.join(text for text in whole.texts if text),
+        total=whole.total,
+        budget=budget,
+        fixed_load=fixed_load,
+        tokenizer=whole.counter.tokenizer.identity,
+        separator=whole.separator,
+        reclaim=reclaim,
+        pricing=whole.pricing,
+    )
+
+
+def _checked_sections(sections: Iterable[Section | Mapping[str, object]]) -> list[Section]:
+    checked = [
+        section if isinstance(section, Section) else Section.of(section, position)
+        for position, section in enumerate(sections)
+    ]
+    ids = [section.id for section in checked]
+    if len(set(ids)) < len(ids):
+        twice = next(name for position, name in enumerate(ids) if name in ids[:position])
+        raise InvalidSection(f"two sections have the id {twice!r}. Ids are unique.", id=twice)
+    return checked
+
+
+def _checked_budget(budget: object) -> int:
+    if type(budget) is not int or not 0 <= budget <= MAX_INTEGER:
+        raise InvalidBudget(f"a budget is a whole number of tokens, 0 or more, not {budget!r}.", budget=repr(budget))
+    return budget
+
+
+def _checked_separator(separator: object) -> str:
+    if type(separator) is not str:
+        raise LayoutError(f"a separator is text, not {type(separator).__name__}.")
+    if not separator.isascii():
+        text_digest(separator)
+    return separator

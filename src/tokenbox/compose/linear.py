@@ -1,0 +1,133 @@
+"""A whole whose parts are priced one by one: a weight each, and the same for every join."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from tokenbox.compose.parts import Parts
+from tokenbox.tokenizers.protocol import AdditiveTokenizer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from tokenbox.compose.counting import Counter
+    from tokenbox.content.section import Section
+
+
+class LinearWhole(Parts):
+    """Total = count_of(sum of the weights + one join weight between neighbours). O(1) for every change."""
+
+    def __init__(
+        self,
+        sections: Sequence[Section],
+        separator: str,
+        sizes: Sequence[int],
+        counter: Counter,
+        *,
+        weights: Sequence[int],
+        join: int,
+        count_of: Callable[[int], int],
+    ) -> None:
+        super().__init__(sections, separator, sizes, counter)
+        self._weights = list(weights)
+        self._join = join
+        self._count_of = count_of
+        self._sum = sum(weights)
+        self._live = len(sections) - self._weights.count(0)
+
+    @property
+    def total(self) -> int:
+        return self._price(self._sum, self._live)
+
+    def total_of(self, indices: Iterable[int]) -> int:
+        weights = [self._weights[i] for i in indices]
+        return self._price(sum(weights), len(weights) - weights.count(0))
+
+    def drop_while_over(self, order: Sequence[int], budget: int) -> list[int]:
+        weights, join, price = self._weights, self._join, self._count_of
+        whole = self._sum + join * (self._live - 1)
+        costs = [weights[i] + join if weights[i] else 0 for i in order]
+        # What would be left after each drop; at the very last one there is no join left to take away.
+        left = [whole - cost for cost in accumulate(costs)]
+        pivot = bisect_left(left, True, key=lambda weight: price(max(0, weight)) <= budget)
+        totals = list(map(price, [whole, *left[: pivot - 1]])) if pivot else []
+        dropped = order[:pivot]
+        self._live -= pivot - costs[:pivot].count(0)
+        self._sum -= sum(weights[i] for i in dropped)
+        sizes, texts = self.sizes, self.texts
+        for i in dropped:
+            weights[i] = sizes[i] = 0
+            texts[i] = ""
+        return totals
+
+    def _price(self, weight: int, live: int) -> int:
+        return self._count_of(weight + self._join * (live - 1)) if live else 0
+
+    def _set_weight(self, i: int, weight: int) -> None:
+        self._live += (weight > 0) - (self._weights[i] > 0)
+        self._sum += weight - self._weights[i]
+        self._weights[i] = weight
+
+
+class AdditiveWhole(LinearWhole):
+    """For a tokenizer whose weights add up: exact."""
+
+    pricing = "exact"
+
+    def __init__(self, sections: Sequence[Section], separator: str, counter: Counter) -> None:
+        assert isinstance(counter.tokenizer, AdditiveTokenizer)
+        self._weigh = counter.tokenizer.weigh
+        count_of = counter.tokenizer.count_of
+        weights = [self._weigh(section.content) for section in sections]
+        super().__init__(
+            sections,
+            separator,
+            [count_of(weight) for weight in weights],
+            counter,
+            weights=weights,
+            join=self._weigh(separator),
+            count_of=count_of,
+        )
+
+    def _put(self, i: int, text: str, size: int) -> None:
+        self.texts[i], self.sizes[i] = text, size
+        self._set_weight(i, self._weigh(text))
+
+    def _append(self, i: int, item: str) -> None:
+        if item:
+            text = self.texts[i] + self.separator + item if self.texts[i] else item
+            self._put(i, text, self.counter.count(text))
+
+
+class PricedWhole(LinearWhole):
+    """For a tokenizer that nothing is known of: conservative.
+
+    A join is priced as the separator alone and one token more. ``correction`` is what the count of an emitted
+    whole taught: it is added to every total.
+    """
+
+    pricing = "conservative"
+
+    def __init__(self, sections: Sequence[Section], separator: str, counter: Counter, correction: int) -> None:
+        self.correction = correction
+        sizes = counter.sizes(sections)
+        join = counter.small(separator) + 1
+        super().__init__(sections, separator, sizes, counter, weights=sizes, join=join, count_of=self._corrected)
+
+    def total_of(self, indices: Iterable[int]) -> int:
+        texts = [self.sections[i].content for i in indices]
+        return self.counter.count(self.separator.join(text for text in texts if text))
+
+    def _corrected(self, weight: int) -> int:
+        return max(0, weight + self.correction) if weight else 0
+
+    def _put(self, i: int, text: str, size: int) -> None:
+        self.texts[i], self.sizes[i] = text, size
+        self._set_weight(i, size)
+
+    def _append(self, i: int, item: str) -> None:
+        if item:
+            text = self.texts[i] + self.separator + item if self.texts[i] else item
+            self._put(i, text, self.counter.count(text))

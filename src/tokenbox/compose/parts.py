@@ -1,0 +1,140 @@
+"""The texts of a layout in progress: what each section holds now, and what it could take in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tokenbox.errors import ContextCriticalOverflow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tokenbox.compose.counting import Counter
+    from tokenbox.content.section import Section
+
+
+class Parts:
+    """The state that both pricings of a whole share. Fulfils ``engine.box.Whole`` but for its totals.
+
+    A subclass keeps the total: it is told of every change by ``_put`` (a section has a new text) and
+    ``_append`` (a section took in an extra item).
+    """
+
+    def __init__(self, sections: Sequence[Section], separator: str, sizes: Sequence[int], counter: Counter) -> None:
+        self.sections = sections
+        self.separator = separator
+        self.counter = counter
+        self.base_sizes = sizes
+        self.texts = [section.content for section in sections]
+        self.taken = dict.fromkeys((i for i, section in enumerate(sections) if section.extra), 0)
+        self.sizes = list(sizes)
+        # What a cut starts from: the strategy's result where that was kept, else the content.
+        self._uncut: dict[int, tuple[str, int]] = {}
+
+    # What a subclass prices.
+
+    pricing: str
+
+    @property
+    def total(self) -> int:
+        raise NotImplementedError
+
+    def total_of(self, indices: Iterable[int]) -> int:
+        raise NotImplementedError
+
+    def drop_while_over(self, order: Sequence[int], budget: int) -> list[int]:
+        raise NotImplementedError
+
+    def _put(self, i: int, text: str, size: int) -> None:
+        raise NotImplementedError
+
+    def _append(self, i: int, item: str) -> None:
+        raise NotImplementedError
+
+    # What the engine asks for.
+
+    def size(self, i: int) -> int:
+        return self.sizes[i]
+
+    def drop(self, i: int) -> None:
+        self._put(i, "", 0)
+
+    def compress(self, i: int, at_least: int) -> bool:
+        result = self._compressed(i)
+        if result is None or not max(at_least, 1) <= result[1] < self.sizes[i]:
+            return False
+        self._uncut[i] = result
+        self._put(i, *result)
+        return True
+
+    def truncate(self, i: int, at_most: int) -> None:
+        text, _ = self._uncut.get(i) or (self.sections[i].content, 0)
+        cut = self.counter.truncate(text, at_most, self.sections[i].keep) if at_most > 0 else ""
+        self._put(i, cut, self.counter.count(cut))
+
+    def restore(self, i: int) -> None:
+        self._uncut.pop(i, None)
+        self._put(i, self.sections[i].content, self.base_sizes[i])
+
+    def has_more(self, i: int) -> bool:
+        return self.taken.get(i, 0) < len(self.sections[i].extra)
+
+    def extend(self, i: int, at_most: int) -> int:
+        start, items, goal = self.taken.get(i, 0), self.sections[i].extra, self.total + at_most
+        for item in items[start:]:
+            before = self.state(i)
+            self._append(i, item)
+            if self.total > goal:
+                self.revert(i, before)
+                break
+            self.taken[i] += 1
+        return self.taken.get(i, 0) - start
+
+    def state(self, i: int) -> tuple[str, int]:
+        return self.texts[i], self.sizes[i]
+
+    def revert(self, i: int, state: tuple[str, int]) -> None:
+        self._put(i, *state)
+
+    def overflow(self, critical: Sequence[int], fixed_load: int, budget: int) -> ContextCriticalOverflow:
+        sizes = [(self.sections[i].id, self.base_sizes[i]) for i in critical]
+        return ContextCriticalOverflow(
+            fixed_load=fixed_load,
+            budget=budget,
+            critical=sizes,
+            smallest_change=self._smallest_change(critical, fixed_load, budget),
+            estimate=not self.counter.tokenizer.identity.exact,
+        )
+
+    # Steps of the above.
+
+    def _compressed(self, i: int) -> tuple[str, int] | None:
+        """The strategy's result and its size; None where the section has no strategy."""
+        section = self.sections[i]
+        if section.strategy is None:
+            return None
+        text = section.strategy.apply(section.content, self.counter.tokenizer)
+        return text, self.counter.count(text)
+
+    def _smallest_change(self, critical: Sequence[int], fixed_load: int, budget: int) -> dict[str, object]:
+        """Let the smallest critical section shrink whose absence is enough; if none is, raise the budget."""
+        deficit = fixed_load - budget
+        raise_budget = f"raise the budget by {deficit:,} to {fixed_load:,}"
+        for i in sorted(critical, key=lambda i: (self.base_sizes[i], i)):
+            # The joins move by a few tokens at most, so only sections of about the deficit need measuring.
+            if self.base_sizes[i] < deficit - 8:
+                continue
+            if self.total_of(k for k in critical if k != i) <= budget:
+                section = self.sections[i]
+                return {
+                    "change": "make_flexible",
+                    "id": section.id,
+                    "size": self.base_sizes[i],
+                    "lose_at_least": deficit,
+                    "minimum_budget": fixed_load,
+                    "say": (
+                        f"give section {section.id!r} ({self.base_sizes[i]:,} tokens) a shrink above 0, so that it may "
+                        f"lose {deficit:,}, or {raise_budget}"
+                    ),
+                }
+        return {"change": "raise_budget", "by": deficit, "minimum_budget": fixed_load, "say": raise_budget}

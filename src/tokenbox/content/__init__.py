@@ -1,0 +1,1 @@
+"""What is laid out: sections and the lenses that compress them. Pure values."""

@@ -1,0 +1,190 @@
+"""A section: one box of text with layout constraints (FACET Token Box Model)."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from tokenbox.content.weight import exact_weight, weight_text
+from tokenbox.errors import InvalidSection
+from tokenbox.tokenizers.cache import text_digest
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from tokenbox.content.lenses import Pipeline
+
+# RFC 8785 numbers are exact up to here, and a layout's record is RFC 8785 JSON.
+MAX_INTEGER = 2**53 - 1
+
+
+class Keep(StrEnum):
+    """Which part of a section a cut keeps."""
+
+    HEAD = "head"
+    TAIL = "tail"
+    MIDDLE = "middle"
+    ENDS = "ends"
+
+
+_KEEPS = [keep.value for keep in Keep]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One box of text with layout constraints.
+
+    ``id``: unique in a layout. ``content``: the text. ``priority``: lower is dropped earlier. ``min``: a kept
+    section is never smaller, in tokens. ``grow``: share of left-over space its ``extra`` items may take.
+    ``shrink``: 0 makes it critical (never compressed, cut or dropped); among equal priorities the larger
+    goes first. ``strategy``: a lens pipeline such as ``"squeeze |> head(40)"``. ``role``: for
+    chat messages. ``extra``: items, in order, that an expanding section may take in, each after a
+    separator. ``keep``: which part a cut keeps.
+
+    Raises :class:`InvalidSection` for a field of the wrong type or range, and a ``LensError`` for a
+    strategy that does not parse.
+    """
+
+    id: str
+    content: str
+    priority: int = 500
+    min: int = 0
+    grow: int | Fraction = 0
+    shrink: int | Fraction = 0
+    strategy: Pipeline | None = None
+    role: str | None = None
+    extra: tuple[str, ...] = ()
+    keep: Keep = Keep.HEAD
+    _digest: bytes | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # A layout may have a hundred thousand sections, and most have plain values.
+        if self.id.__class__ is not str or not self.id or not self.id.isascii():
+            self._check_id()
+        if self.content.__class__ is not str or not self.content.isascii():
+            self._check_text("content", self.content)
+        if self.priority.__class__ is not int or not -MAX_INTEGER <= self.priority <= MAX_INTEGER:
+            self._check_integer("priority", self.priority, -MAX_INTEGER)
+        if self.min.__class__ is not int or self.min:
+            self._check_integer("min", self.min, 0)
+        if self.grow.__class__ is not int or self.grow:
+            object.__setattr__(self, "grow", self._weight("grow", self.grow))
+        if self.shrink.__class__ is not int or self.shrink < 0:
+            object.__setattr__(self, "shrink", self._weight("shrink", self.shrink))
+        if self.strategy is not None:
+            object.__setattr__(self, "strategy", _pipeline(self.strategy))
+        if self.role is not None:
+            self._check_role()
+        if self.extra != ():
+            object.__setattr__(self, "extra", self._items(self.extra))
+        if self.keep is not Keep.HEAD:
+            object.__setattr__(self, "keep", self._keep(self.keep))
+
+    @property
+    def critical(self) -> bool:
+        """Never compressed, truncated or dropped."""
+        return self.shrink == 0
+
+    @property
+    def content_digest(self) -> bytes:
+        """SHA-256 of the content as UTF-8; computed once in the section's life."""
+        digest = self._digest
+        if digest is None:
+            digest = text_digest(self.content)
+            object.__setattr__(self, "_digest", digest)
+        return digest
+
+    @classmethod
+    def of(cls, value: Section | Mapping[str, object], position: int = 0) -> Section:
+        """``value`` as a section: itself, or made from a mapping with the fields' names as keys."""
+        if isinstance(value, cls):
+            return value
+        if not isinstance(value, Mapping):
+            raise InvalidSection(
+                f"section {position} is neither a Section nor a mapping, but {type(value).__name__}.", position=position
+            )
+        unknown = [key for key in value if key not in _FIELDS]
+        if unknown:
+            near = difflib.get_close_matches(str(unknown[0]), _FIELDS, 1)
+            hint = f" Did you mean {near[0]!r}?" if near else f" It has: {', '.join(_FIELDS)}."
+            raise InvalidSection(
+                f"section {value.get('id', position)!r} has no field {unknown[0]!r}.{hint}", field=str(unknown[0])
+            )
+        missing = [name for name in ("id", "content") if name not in value]
+        if missing:
+            raise InvalidSection(f"section {value.get('id', position)!r} needs {missing[0]!r}.", field=missing[0])
+        return cls(**value)  # type: ignore[arg-type]  # __post_init__ checks every field
+
+    def to_dict(self) -> dict[str, object]:
+        """The section as plain data; ``Section.of`` reads it back."""
+        return {
+            "id": self.id,
+            "content": self.content,
+            "priority": self.priority,
+            "min": self.min,
+            "grow": weight_text(self.grow),
+            "shrink": weight_text(self.shrink),
+            "strategy": None if self.strategy is None else str(self.strategy),
+            "role": self.role,
+            "extra": list(self.extra),
+            "keep": self.keep.value,
+        }
+
+    def _refuse(self, name: str, what: str) -> None:
+        raise InvalidSection(f"section {self.id!r}: {name} {what}.", id=self.id, field=name)
+
+    def _check_id(self) -> None:
+        if type(self.id) is not str or not self.id:
+            raise InvalidSection(f"a section needs an id: a text that is not empty, not {self.id!r}.", field="id")
+        self._check_text("id", self.id)
+
+    def _check_role(self) -> None:
+        self._check_text("role", self.role)
+        if not self.role:
+            self._refuse("role", "is a word such as 'user', not the empty text")
+
+    def _keep(self, value: object) -> Keep:
+        if value not in _KEEPS:
+            self._refuse("keep", f"is one of {', '.join(_KEEPS)}, not {value!r}")
+        return Keep(value)
+
+    def _check_text(self, name: str, value: object) -> None:
+        if type(value) is not str:
+            self._refuse(name, f"is text, not {type(value).__name__}")
+        elif not value.isascii():
+            text_digest(value)  # refuses lone surrogates
+
+    def _check_integer(self, name: str, value: object, least: int) -> None:
+        if type(value) is not int or not least <= value <= MAX_INTEGER:
+            self._refuse(name, f"is a whole number from {least} to {MAX_INTEGER}, not {value!r}")
+
+    def _weight(self, name: str, value: object) -> int | Fraction:
+        try:
+            return exact_weight(value)
+        except (ValueError, TypeError) as error:
+            self._refuse(name, f"cannot be {value!r}: {error}")
+            raise  # for the type checker: _refuse always raises
+
+    def _items(self, value: object) -> tuple[str, ...]:
+        if isinstance(value, str) or not isinstance(value, Sequence):
+            self._refuse("extra", f"is a list of texts, not {type(value).__name__}")
+        items = tuple(value)  # type: ignore[arg-type]
+        for item in items:
+            self._check_text("extra", item)
+        return items
+
+
+_FIELDS = tuple(f.name for f in fields(Section) if f.init)
+
+
+def _pipeline(value: object) -> Pipeline:
+    from tokenbox.content.lenses import Pipeline, parse_pipeline  # noqa: PLC0415  # only sections with a strategy pay for it
+
+    if isinstance(value, Pipeline):
+        return value
+    if not isinstance(value, str):
+        raise InvalidSection(f"a strategy is a pipeline such as 'squeeze |> head(40)', not {type(value).__name__}.")
+    return parse_pipeline(value)

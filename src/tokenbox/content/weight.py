@@ -1,0 +1,63 @@
+"""Exact weights: ``grow``, ``shrink`` and the like are rationals, never floats."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+
+# An exponent this large makes a rational of as many digits; nobody weighs sections so.
+_MAX_EXPONENT = 1000
+
+
+def exact_weight(value: object) -> int | Fraction:
+    """``value`` as an exact non-negative rational: an int where it is whole, else a Fraction.
+
+    Reads int, Fraction, Decimal, decimal string, and finite float by its shortest decimal form (so 0.1 is
+    one tenth). Raises ``ValueError`` for anything negative, infinite or not a number, ``TypeError``
+    for other types.
+    """
+    if type(value) is int:
+        weight: int | Fraction = value
+    elif isinstance(value, bool) or not isinstance(value, int | Fraction | Decimal | float | str):
+        raise TypeError(f"a weight is a number, not {type(value).__name__}")
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"a weight is finite, not {value}")
+        weight = Fraction(repr(value))
+    elif isinstance(value, str | Decimal):
+        weight = _from_decimal(value)
+    else:
+        weight = Fraction(value)
+    if weight < 0:
+        raise ValueError(f"a weight is not negative, but this is {value}")
+    return int(weight) if weight.denominator == 1 else weight
+
+
+def _from_decimal(value: str | Decimal) -> Fraction:
+    try:
+        number = Decimal(value)
+    except InvalidOperation:
+        raise ValueError(f"{value!r} is not a decimal number") from None
+    if not number.is_finite():
+        raise ValueError(f"a weight is finite, not {value}")
+    if abs(number.adjusted()) > _MAX_EXPONENT:
+        raise ValueError(f"{value} has an exponent beyond {_MAX_EXPONENT}")
+    return Fraction(number)
+
+
+def weight_text(weight: int | Fraction) -> str:
+    """The weight as a decimal string where that is finite, else as ``p/q``. Exact, for records."""
+    if weight.denominator == 1:
+        return str(int(weight))
+    twos = fives = 0
+    rest = weight.denominator
+    while rest % 2 == 0:
+        rest, twos = rest // 2, twos + 1
+    while rest % 5 == 0:
+        rest, fives = rest // 5, fives + 1
+    if rest != 1:
+        return f"{weight.numerator}/{weight.denominator}"
+    places = max(twos, fives)
+    digits = str(abs(weight.numerator) * 10**places // weight.denominator).rjust(places + 1, "0")
+    return f"{digits[:-places]}.{digits[-places:]}"

@@ -1,0 +1,225 @@
+"""The Token Box Model: sections laid out into a budget.
+
+The steps are those of the FACET Token Box Model, as stated in docs/layout.md. The engine sees boxes (their
+constraints) and a :class:`Whole` (what would be emitted now, which it can ask for its size and change);
+it never sees a text.
+"""
+
+from __future__ import annotations
+
+from itertools import repeat
+from typing import TYPE_CHECKING, Protocol
+
+from tokenbox.engine.result import Action, Reason, Step
+from tokenbox.engine.share import largest_remainder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from fractions import Fraction
+
+
+class Box(Protocol):
+    """The constraints of one section. ``shrink == 0`` makes it critical."""
+
+    @property
+    def priority(self) -> int: ...
+    @property
+    def min(self) -> int: ...
+    @property
+    def grow(self) -> int | Fraction: ...
+    @property
+    def shrink(self) -> int | Fraction: ...
+
+
+class Whole(Protocol):
+    """The emitted whole, as it stands. All figures are tokens; ``i`` is a section's index.
+
+    ``total`` is the count of the whole that would be emitted now, not a sum of parts.
+    """
+
+    @property
+    def total(self) -> int: ...
+
+    def size(self, i: int) -> int:
+        """The count of the section's present text; 0 when dropped."""
+        ...
+
+    def total_of(self, indices: Iterable[int]) -> int:
+        """What the total would be if only these sections were there."""
+        ...
+
+    def overflow(self, critical: Sequence[int], fixed_load: int, budget: int) -> Exception:
+        """The typed error for critical sections that do not fit."""
+        ...
+
+    def drop(self, i: int) -> None: ...
+
+    def drop_while_over(self, order: Sequence[int], budget: int) -> list[int]:
+        """Drop along ``order`` while the total, even without the next one, stays over ``budget``.
+
+        Returns the total before each drop; the section after the last one dropped is the one whose
+        removal would be enough.
+        """
+        ...
+
+    def compress(self, i: int, at_least: int) -> bool:
+        """Apply the section's strategy; keep the result if it is strictly smaller and not below ``at_least``."""
+        ...
+
+    def truncate(self, i: int, at_most: int) -> None:
+        """Cut the section to its longest cut of at most ``at_most`` tokens (maybe to nothing)."""
+        ...
+
+    def restore(self, i: int) -> None:
+        """Put the section's first text back."""
+        ...
+
+    def has_more(self, i: int) -> bool:
+        """Whether the section has unused extra items."""
+        ...
+
+    def extend(self, i: int, at_most: int) -> int:
+        """Take in whole leading extra items while the total grows by at most ``at_most``; returns how many."""
+        ...
+
+    def state(self, i: int) -> object:
+        """The section's present form, to come back to."""
+        ...
+
+    def revert(self, i: int, state: object) -> None: ...
+
+
+def lay_out(boxes: Sequence[Box], budget: int, whole: Whole, *, reclaim: bool = False) -> tuple[int, list[Step]]:
+    """Fit ``whole`` into ``budget`` tokens. Returns the fixed load and the steps taken, in order.
+
+    Raises what ``whole.overflow`` makes (``ContextCriticalOverflow``) if the critical sections alone are
+    over the budget.
+    """
+    fixed_load = check_fixed_load(boxes, budget, whole)
+    if whole.total <= budget:
+        return fixed_load, expand(boxes, budget, whole)
+    steps = compress(boxes, budget, whole)
+    if reclaim:
+        steps += reclaim_lost(boxes, budget, whole, steps)
+    return fixed_load, steps
+
+
+def check_fixed_load(boxes: Sequence[Box], budget: int, whole: Whole) -> int:
+    """Steps 1 and 2: the critical sections alone must fit; what they leave is the free space."""
+    critical = [i for i, box in enumerate(boxes) if box.shrink == 0]
+    fixed_load = whole.total_of(critical)
+    if fixed_load > budget:
+        raise whole.overflow(critical, fixed_load, budget)
+    return fixed_load
+
+
+def expand(boxes: Sequence[Box], budget: int, whole: Whole) -> list[Step]:
+    """Step 3: offer what is left over, in proportion to ``grow``, until a round changes nothing."""
+    steps: list[Step] = []
+    candidates = [i for i, box in enumerate(boxes) if box.grow > 0]
+    taken = True
+    while taken:
+        taken = False
+        candidates = [i for i in candidates if whole.has_more(i)]
+        left_over = budget - whole.total
+        if not candidates or left_over <= 0:
+            break
+        shares = largest_remainder(left_over, [boxes[i].grow for i in candidates])
+        for i, share in zip(candidates, shares, strict=True):
+            before, over = whole.size(i), whole.total - budget
+            items = whole.extend(i, share)
+            if items:
+                taken = True
+                steps.append(Step(i, Action.EXPAND, Reason.SHARE, before, whole.size(i), over, share, items))
+    return steps
+
+
+def compression_order(boxes: Sequence[Box]) -> list[int]:
+    """Flexible sections by (priority ascending, shrink descending, declared order ascending)."""
+    order = [i for i, box in enumerate(boxes) if box.shrink > 0]
+    # Two stable sorts: the less significant key first.
+    order.sort(key=[box.shrink for box in boxes].__getitem__, reverse=True)
+    order.sort(key=[box.priority for box in boxes].__getitem__)
+    return order
+
+
+def compress(boxes: Sequence[Box], budget: int, whole: Whole) -> list[Step]:
+    """Step 4: visit flexible sections in order until the whole fits.
+
+    A section without which the whole is still over cannot be saved by its strategy or by a cut, so it is
+    dropped without trying them. The first one whose removal would be enough is the only one that can
+    be kept in part, and after it the whole fits.
+    """
+    order = compression_order(boxes)
+    sizes = [whole.size(i) for i in order]
+    totals = whole.drop_while_over(order, budget)
+    overs = [total - budget for total in totals]
+    steps = list(map(Step, order, repeat(Action.DROP), repeat(Reason.STILL_OVER_WITHOUT), sizes, repeat(0), overs))
+    if len(steps) < len(order) and whole.total > budget:
+        steps += shrink_section(order[len(steps)], boxes, budget, whole)
+    return steps
+
+
+def shrink_section(i: int, boxes: Sequence[Box], budget: int, whole: Whole) -> list[Step]:
+    """Steps 4a to 4c for one section: its strategy, then a cut, then drop it."""
+    steps: list[Step] = []
+    before, over = whole.size(i), whole.total - budget
+    if whole.compress(i, boxes[i].min):
+        steps.append(Step(i, Action.COMPRESS, Reason.OVER, before, whole.size(i), over))
+    if whole.total > budget:
+        steps.append(cut_or_drop(i, boxes[i].min, budget, whole))
+    return steps
+
+
+def cut_or_drop(i: int, floor: int, budget: int, whole: Whole) -> Step:
+    """Steps 4b and 4c: the longest cut of at most ``max(min, size - deficit)``, else drop.
+
+    A cut changes what the section's end merges into, so the whole may still be over by what its
+    join grew; then the rule is applied again with the deficit that is left.
+    """
+    before, over = whole.size(i), whole.total - budget
+    limit = max(floor, before - over)
+    while True:
+        whole.truncate(i, limit)
+        size, deficit = whole.size(i), whole.total - budget
+        if size == 0:
+            reason = Reason.NOTHING_LEFT
+        elif size < floor:
+            reason = Reason.BELOW_MIN
+        elif deficit <= 0:
+            return Step(i, Action.TRUNCATE, Reason.OVER, before, size, over, limit)
+        elif size - deficit >= max(floor, 1):
+            limit = size - deficit
+            continue
+        else:
+            reason = Reason.CUT_NOT_ENOUGH
+        whole.drop(i)
+        return Step(i, Action.DROP, reason, before, 0, over, limit)
+
+
+def reclaim_lost(boxes: Sequence[Box], budget: int, whole: Whole, lost: Sequence[Step]) -> list[Step]:
+    """Option ``reclaim``: in reverse order of loss, give back what now fits."""
+    steps: list[Step] = []
+    for i in dict.fromkeys(step.index for step in reversed(lost)):
+        if whole.total >= budget:
+            break
+        steps += give_back(i, max(boxes[i].min, whole.size(i) + 1), budget, whole)
+    return steps
+
+
+def give_back(i: int, at_least: int, budget: int, whole: Whole) -> list[Step]:
+    """The whole section; else its strategy's result; else a longer cut: what fits and is ``at_least`` tokens."""
+    room, now, before = budget - whole.total, whole.state(i), whole.size(i)
+    whole.restore(i)
+    size, over = whole.size(i), whole.total - budget
+    steps = [Step(i, Action.RECLAIM, Reason.ROOM, before, size, -room, room)]
+    if over > 0 and whole.compress(i, at_least):
+        steps.append(Step(i, Action.COMPRESS, Reason.OVER, size, whole.size(i), over))
+    while (over := whole.total - budget) > 0 and (size := whole.size(i)) - over >= at_least:
+        # As in step 4b: a cut may change the join, and then the deficit that is left counts.
+        whole.truncate(i, size - over)
+        steps.append(Step(i, Action.TRUNCATE, Reason.OVER, size, whole.size(i), over, size - over))
+    if whole.total <= budget and whole.size(i) >= at_least:
+        return steps
+    whole.revert(i, now)
+    return []

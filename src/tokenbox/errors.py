@@ -1,0 +1,217 @@
+"""Every error tokenbox raises on purpose.
+
+Each carries a stable ``code`` (for programs), a message that says what was wrong and what to do next
+(for people), and ``details``: the figures behind the message, as plain data.
+
+    TokenboxError
+    ├── TokenizerError                tokenizer_error
+    │   ├── InvalidText               invalid_text             lone surrogates: not Unicode text
+    │   ├── UnknownTokenizer          unknown_tokenizer
+    │   ├── DuplicateTokenizer        duplicate_tokenizer
+    │   ├── VocabularyError           vocabulary_invalid       a vocabulary file that cannot be used
+    │   └── UnsupportedOperation      unsupported_operation    an estimate has no tokens to decode
+    ├── MissingExtra                  missing_extra            an optional package is not installed
+    ├── LensError                     lens_error
+    │   ├── LensSyntaxError           lens_syntax
+    │   ├── UnknownLens               unknown_lens
+    │   └── DuplicateLens             duplicate_lens
+    ├── LayoutError                   layout_error
+    │   ├── InvalidSection            invalid_section
+    │   ├── InvalidBudget             invalid_budget
+    │   └── ContextCriticalOverflow   context_critical_overflow
+    └── DocumentError                 document_invalid         and the narrower codes of its table
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class TokenboxError(Exception):
+    """Base of all errors raised on purpose. ``str(error)`` is a whole sentence for a person."""
+
+    code: ClassVar[str] = "tokenbox_error"
+
+    def __init__(self, message: str, **details: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details: Mapping[str, object] = details
+
+    def to_dict(self) -> dict[str, object]:
+        """``{"code", "message", ...figures}``: what a program gets instead of the result."""
+        return {"code": self.code, "message": self.message, **self.details}
+
+
+class TokenizerError(TokenboxError):
+    """A text could not be counted, encoded or decoded."""
+
+    code = "tokenizer_error"
+
+
+class InvalidText(TokenizerError):
+    """The text holds lone surrogates, so it has no UTF-8 form and no model could be told it."""
+
+    code = "invalid_text"
+
+    @classmethod
+    def at(cls, text: str) -> InvalidText:
+        """The error for ``text``, naming the first character that cannot be sent."""
+        place = next((i for i, c in enumerate(text) if "\ud800" <= c <= "\udfff"), 0)
+        return cls(
+            f"the text is not valid Unicode: character {place} is the lone surrogate U+{ord(text[place]):04X}. "
+            "Decode the source with errors='replace', or remove it.",
+            character=place,
+        )
+
+
+class UnknownTokenizer(TokenizerError):
+    """No tokenizer has that name."""
+
+    code = "unknown_tokenizer"
+
+
+class DuplicateTokenizer(TokenizerError):
+    """A tokenizer of that name is registered already."""
+
+    code = "duplicate_tokenizer"
+
+
+class VocabularyError(TokenizerError):
+    """A vocabulary cannot be read, is not what it says it is, or fails its check sum."""
+
+    code = "vocabulary_invalid"
+
+
+class UnsupportedOperation(TokenizerError):
+    """The tokenizer cannot do this: an estimate has no tokens."""
+
+    code = "unsupported_operation"
+
+
+class MissingExtra(TokenboxError):
+    """An optional package is needed. The message is the command that installs it."""
+
+    code = "missing_extra"
+
+    @classmethod
+    def of(cls, what: str, extra: str) -> MissingExtra:
+        return cls(f"{what} needs an optional package. Run: pip install 'tokenbox[{extra}]'", extra=extra)
+
+
+class LensError(TokenboxError):
+    """A lens (compression strategy) could not be built or applied."""
+
+    code = "lens_error"
+
+
+class LensSyntaxError(LensError):
+    """A pipeline does not parse. ``details`` has ``position`` (characters from 0) and ``pipeline``."""
+
+    code = "lens_syntax"
+
+
+class UnknownLens(LensError):
+    """No lens has that name; the message names the nearest."""
+
+    code = "unknown_lens"
+
+
+class DuplicateLens(LensError):
+    """A lens of that name is registered already."""
+
+    code = "duplicate_lens"
+
+
+class LayoutError(TokenboxError):
+    """A layout cannot be made."""
+
+    code = "layout_error"
+
+
+class InvalidSection(LayoutError):
+    """A section has a field of the wrong type or range, or an id that is taken."""
+
+    code = "invalid_section"
+
+
+class InvalidBudget(LayoutError):
+    """The budget is not a non-negative integer number of tokens."""
+
+    code = "invalid_budget"
+
+
+class ContextCriticalOverflow(LayoutError):
+    """What must be kept does not fit (Token Box Model, step 1). Nothing has been laid out.
+
+    ``fixed_load``, ``budget`` and ``deficit`` are tokens; ``critical`` is every critical section as
+    ``(id, size)`` in declared order; ``smallest_change`` is the smallest single change that makes it fit.
+    """
+
+    code = "context_critical_overflow"
+
+    def __init__(
+        self,
+        *,
+        fixed_load: int,
+        budget: int,
+        critical: Sequence[tuple[str, int]],
+        smallest_change: Mapping[str, object],
+        estimate: bool,
+    ) -> None:
+        self.fixed_load = fixed_load
+        self.budget = budget
+        self.deficit = fixed_load - budget
+        self.critical = tuple(critical)
+        self.smallest_change = dict(smallest_change)
+        about = "~" if estimate else ""
+        largest = sorted(self.critical, key=lambda item: -item[1])[:3]
+        names = ", ".join(f"{name} {about}{size:,}" for name, size in largest)
+        more = f" and {len(self.critical) - 3} more" if len(self.critical) > 3 else ""
+        super().__init__(
+            f"the critical sections need {about}{fixed_load:,} tokens, the budget is {budget:,}: "
+            f"{about}{self.deficit:,} too many ({names}{more}). Smallest change: {self.smallest_change['say']}.",
+            fixed_load=fixed_load,
+            budget=budget,
+            deficit=self.deficit,
+            critical=[{"id": name, "size": size} for name, size in self.critical],
+            smallest_change=self.smallest_change,
+            exact=not estimate,
+        )
+
+
+class DocumentError(TokenboxError):
+    """A layout document cannot be used.
+
+    ``file``, ``line`` (from 1, where known) and ``path`` (the key, as ``sections[2].content_file``)
+    say where; the code says what.
+    """
+
+    code = "document_invalid"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | None = None,
+        line: int | None = None,
+        path: str | None = None,
+        code: str | None = None,
+        **details: object,
+    ) -> None:
+        place = "".join(
+            part
+            for part in (
+                f"{file}" if file is not None else "",
+                f":{line}" if line is not None else "",
+                f" at {path}" if path else "",
+            )
+        ).strip()
+        super().__init__(
+            f"{place}: {message}" if place else message, file=file, line=line, path=path, **details
+        )
+        self.file, self.line, self.path = file, line, path
+        if code is not None:
+            self.code = code  # type: ignore[misc]  # narrower than the class's own

@@ -1,0 +1,91 @@
+"""Counts that have been made, so that no text is counted twice."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tokenbox.errors import InvalidText
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+
+def text_digest(text: str) -> bytes:
+    """SHA-256 of ``text`` as UTF-8. Raises :class:`InvalidText` for lone surrogates."""
+    try:
+        return hashlib.sha256(text.encode()).digest()
+    except UnicodeEncodeError:
+        raise InvalidText.at(text) from None
+
+
+@dataclass(frozen=True, slots=True)
+class CacheInfo:
+    """Figures of a :class:`CountCache`: look-ups answered and not, entries held and allowed."""
+
+    hits: int
+    misses: int
+    entries: int
+    max_entries: int
+
+
+class CountCache:
+    """Counts by (tokenizer fingerprint, SHA-256 of the text), least recently used out first.
+
+    Bounded by ``max_entries`` (an entry takes about 200 bytes, whatever the text). Thread-safe: two threads
+    may both count a text that neither finds, and agree.
+    """
+
+    def __init__(self, max_entries: int = 200_000) -> None:
+        if max_entries < 1:
+            raise ValueError(f"a cache holds at least one entry, not {max_entries}")
+        self._max_entries = max_entries
+        self._counts: OrderedDict[tuple[str, bytes], int] = OrderedDict()
+        self._lock = threading.Lock()
+        self._hits = 0
+        self._misses = 0
+
+    def count(self, tokenizer: Tokenizer, text: str) -> int:
+        """``tokenizer.count(text)``, made at most once."""
+        return self.count_batch(tokenizer, [text])[0]
+
+    def count_batch(
+        self, tokenizer: Tokenizer, texts: Sequence[str], digests: Sequence[bytes] | None = None
+    ) -> list[int]:
+        """The counts of ``texts``; ``digests`` are their SHA-256 where the caller has them already."""
+        if digests is None:
+            digests = [text_digest(text) for text in texts]
+        fingerprint = tokenizer.identity.fingerprint
+        keys = [(fingerprint, digest) for digest in digests]
+        with self._lock:
+            found = [self._counts.get(key) for key in keys]
+            for key, count in zip(keys, found, strict=True):
+                if count is not None:
+                    self._counts.move_to_end(key)
+        missing = {key: text for key, text, count in zip(keys, texts, found, strict=True) if count is None}
+        if missing:
+            counted = dict(zip(missing, tokenizer.count_batch(list(missing.values())), strict=True))
+            found = [counted[key] if count is None else count for key, count in zip(keys, found, strict=True)]
+        with self._lock:
+            self._hits += len(keys) - len(missing)
+            self._misses += len(missing)
+            if missing:
+                self._counts.update(counted)
+                while len(self._counts) > self._max_entries:
+                    self._counts.popitem(last=False)
+        return found  # type: ignore[return-value]  # every None has been replaced
+
+    def info(self) -> CacheInfo:
+        with self._lock:
+            return CacheInfo(self._hits, self._misses, len(self._counts), self._max_entries)
+
+    def clear(self) -> None:
+        """Forget every count and figure."""
+        with self._lock:
+            self._counts.clear()
+            self._hits = self._misses = 0

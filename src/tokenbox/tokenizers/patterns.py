@@ -1,0 +1,73 @@
+"""The pre-tokenizer patterns of published vocabularies, and where each lets a text be cut.
+
+A pattern splits a text into pieces, and byte-pair merging never crosses a piece. So a place where the
+pattern always ends one piece and starts the next is a safe cut (:mod:`tokenbox.tokenizers.cuts`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tokenbox.tokenizers.cuts import GPT, UNIVERSAL, CutRules
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+GPT2_CUTS: Final = CutRules("gpt2", re.compile(r"[^\W_](?=[\x00-&(-/:-@\[-`{-\x7f])"))
+r"""After any letter or digit before an ASCII character that is none and no apostrophe. For the GPT-2
+family, whose ``\s+`` runs on after a newline: ``GPT`` without its newline rule. A run of letters or of
+digits ends where they end, and no other alternative takes one in, but for the contractions."""
+
+_END: Final = r"\s*[\r\n]+|\s+(?!\S)|\s+"
+_CASED: Final = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+%s|"
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*%s|"
+)
+_CONTRACTIONS: Final = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+
+O200K: Final = (
+    _CASED % (_CONTRACTIONS + "?", _CONTRACTIONS + "?") + r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|" + _END
+)
+CL100K: Final = (
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|"
+    r"\s++$|\s*[\r\n]|\s+(?!\S)|\s"
+)
+LLAMA3: Final = _CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|" + _END
+QWEN2: Final = _CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|" + _END
+TEKKEN: Final = _CASED % ("", "") + r"\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|" + _END
+GPT2: Final = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+
+NAMED: Final[Mapping[str, str]] = {
+    "o200k_base": O200K,
+    "cl100k_base": CL100K,
+    "llama3": LLAMA3,
+    "qwen2": QWEN2,
+    "tekken": TEKKEN,
+    "gpt2": GPT2,
+}
+"""Patterns a user may choose by name."""
+
+_PROVEN: Final[Mapping[str, CutRules]] = {
+    O200K: GPT,
+    CL100K: GPT,
+    LLAMA3: GPT,
+    QWEN2: GPT,
+    TEKKEN: GPT,
+    GPT2: GPT2_CUTS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cutting:
+    """Where texts may be cut under a pattern, and whether that follows from the pattern."""
+
+    cuts: CutRules
+    proven: bool
+
+
+def cutting(pattern: str) -> Cutting:
+    """The safe cuts of a pattern: proven for those of this module, else the universal ones, unproven."""
+    rules = _PROVEN.get(pattern)
+    return Cutting(UNIVERSAL, proven=False) if rules is None else Cutting(rules, proven=True)

@@ -1,0 +1,142 @@
+"""Tokenizers by name."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from tokenbox.errors import TokenizerError, UnknownTokenizer
+from tokenbox.tokenizers.protocol import BaseTokenizer, Tokenizer, TokenizerIdentity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+Engine = Literal["auto", "tiktoken", "fast"]
+
+FILE_PREFIX = "file:"
+
+# What each name is, for people. The order is the order of the listing.
+_SUMMARIES = {
+    "o200k_base": "GPT-4o and later; in the package",
+    "cl100k_base": "GPT-4 and GPT-3.5; in the package",
+    "llama3-bpe": "Llama 3; vocabulary from the extra llama3",
+    "utf8-bytes": "one token per UTF-8 byte",
+    "facet-units": "UTF-8 bytes after NFC and LF normalization; the same for every provider",
+    "chars4": "UTF-8 bytes // 4",
+    "code-aware": "UTF-8 bytes // 3 for indented text, else // 4 (SPEC_08)",
+}
+
+_lock = threading.Lock()
+_made: dict[tuple[str, str], Tokenizer] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerEntry:
+    """A tokenizer that :func:`get` knows. ``identity`` is None where that needs an extra not installed."""
+
+    name: str
+    summary: str
+    identity: TokenizerIdentity | None
+
+
+def get(name: str, engine: Engine = "auto") -> Tokenizer:
+    """The tokenizer of that name; the same object each time. Nothing is loaded before the first count.
+
+    ``file:PATH`` opens a vocabulary file (``.tiktoken``, ``tokenizer.json``, SentencePiece ``.model``,
+    ``tekken.json``, GGUF). ``engine`` is for the byte-pair vocabularies: ``tiktoken``, ``fast`` (fastokens, the extra
+    ``fast``), or ``auto``, which changes to the fast one once it is worth its loading.
+
+    Raises :class:`UnknownTokenizer`, :class:`VocabularyError` for a file, or ``MissingExtra``.
+    """
+    if name.startswith(FILE_PREFIX):
+        from tokenbox.tokenizers.files import open_vocabulary  # noqa: PLC0415  # only who names a file pays for it
+
+        return open_vocabulary(name.removeprefix(FILE_PREFIX))
+    if name not in _SUMMARIES:
+        near = difflib.get_close_matches(name, _SUMMARIES, 1)
+        hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(_SUMMARIES)}."
+        raise UnknownTokenizer(
+            f"no tokenizer is called {name!r}. {hint} A vocabulary file is named as {FILE_PREFIX}PATH.", name=name
+        )
+    with _lock:
+        if (name, engine) not in _made:
+            _made[name, engine] = _make(name, engine)
+        return _made[name, engine]
+
+
+def available() -> list[TokenizerEntry]:
+    """Every name that :func:`get` knows. Loads no vocabulary."""
+    entries = []
+    for name, summary in _SUMMARIES.items():
+        try:
+            identity = get(name).identity
+        except TokenizerError:
+            identity = None
+        entries.append(TokenizerEntry(name, summary, identity))
+    return entries
+
+
+class CallableTokenizer(BaseTokenizer):
+    """Any function from a text to its count. Nothing is known of it, so it is an estimate unless declared exact."""
+
+    cacheable = False
+
+    def __init__(self, function: Callable[[str], int], name: str | None = None, *, exact: bool = False) -> None:
+        self._function = function
+        label = name or getattr(function, "__qualname__", None) or type(function).__qualname__
+        # What a function does cannot be fingerprinted; its name is what a record can say of it.
+        fingerprint = hashlib.sha256(f"callable:{label}".encode()).hexdigest()
+        self._identity = TokenizerIdentity(label, "unknown", fingerprint, exact)
+
+    @property
+    def identity(self) -> TokenizerIdentity:
+        return self._identity
+
+    def count(self, text: str) -> int:
+        return self.count_batch([text])[0]
+
+    def count_batch(self, texts: Sequence[str]) -> list[int]:
+        name = self._identity.name
+        try:
+            counts = list(map(self._function, texts))
+        except TokenizerError:
+            raise
+        except Exception as error:
+            raise TokenizerError(f"the counter {name} failed: {type(error).__name__}: {error}") from error
+        if set(map(type, counts)) - {int} or min(counts, default=0) < 0:
+            bad = next(count for count in counts if type(count) is not int or count < 0)
+            raise TokenizerError(f"the counter {name} gave {bad!r}; a count is an integer, 0 or more.")
+        return counts
+
+
+def as_tokenizer(value: str | Tokenizer | Callable[[str], int]) -> Tokenizer:
+    """A tokenizer from its name, from itself, or from a counting function."""
+    if isinstance(value, str):
+        return get(value)
+    if isinstance(value, Tokenizer):
+        return value
+    if callable(value):
+        return CallableTokenizer(value)
+    raise TokenizerError(f"a tokenizer is a name, an object with count(), or a function, not {type(value).__name__}.")
+
+
+def _make(name: str, engine: Engine) -> Tokenizer:
+    """Import only what this tokenizer needs."""
+    if name in ("o200k_base", "cl100k_base"):
+        from tokenbox.tokenizers.bpe import baseline  # noqa: PLC0415
+
+        return baseline(name, engine)
+    if name == "llama3-bpe":
+        from tokenbox.tokenizers.files import llama3  # noqa: PLC0415
+
+        return llama3(engine=engine)
+    if name in ("utf8-bytes", "facet-units"):
+        from tokenbox.tokenizers import utf8  # noqa: PLC0415
+
+        return utf8.Utf8Bytes() if name == "utf8-bytes" else utf8.FacetUnits()
+    from tokenbox.tokenizers import estimates  # noqa: PLC0415
+
+    return estimates.Chars4() if name == "chars4" else estimates.CodeAware()

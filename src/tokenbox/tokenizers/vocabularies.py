@@ -1,0 +1,148 @@
+"""Vocabularies of byte-level BPE: the two in the package, and the rank files they come from.
+
+A *rank file* (``.tiktoken``) has one line per token: base64, a space, the rank. Ours are packed: a
+count, the lengths, then the tokens themselves in rank order, compressed with xz. Unpacking rebuilds
+the rank file and checks it against the SHA-256 that tiktoken publishes for it.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tokenbox.errors import VocabularyError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Ranks = dict[bytes, int]
+
+PUBLISHED_SHA256: Final[Mapping[str, str]] = {
+    "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+    "o200k_base": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+}
+"""``expected_hash`` of the rank files, from tiktoken's ``openai_public.py``."""
+
+# Beyond these no real vocabulary goes: the largest known has 262,144 tokens, and the longest token 512 bytes.
+MAX_TOKENS: Final = 4_000_000
+MAX_TOKEN_BYTES: Final = 100_000
+MAX_RANK: Final = 2**32 - 2
+
+_MAGIC: Final = b"TBV1"
+_MAX_PACKED_BYTES: Final = 32 * 1024 * 1024
+_DATA: Final = Path(__file__).parent / "data"
+
+
+def load(name: str) -> Ranks:
+    """The token ranks of a vocabulary in the package, checked against its published SHA-256.
+
+    Raises :class:`VocabularyError` if the data is missing, damaged or not the published vocabulary.
+    """
+    published = PUBLISHED_SHA256.get(name)
+    if published is None:
+        raise VocabularyError(f"no vocabulary {name!r} in the package. There are: {', '.join(sorted(PUBLISHED_SHA256))}.")
+    try:
+        data = (_DATA / f"{name}.xz").read_bytes()
+    except OSError as error:
+        raise VocabularyError(f"the vocabulary {name} is missing from the package: {error}. Install tokenbox again.") from None
+    tokens = unpack(data, name)
+    found = hashlib.sha256(rank_file(tokens)).hexdigest()
+    if found != published:
+        raise VocabularyError(
+            f"the vocabulary {name} in the package is damaged: SHA-256 {found}, published {published}. Install tokenbox again.",
+            sha256=found,
+            published=published,
+        )
+    return dict(zip(tokens, range(len(tokens)), strict=True))
+
+
+def pack(ranks: Mapping[bytes, int]) -> bytes:
+    """The packed form of a vocabulary whose ranks are 0, 1, 2, ... and whose tokens have 1 to 255 bytes."""
+    import lzma  # noqa: PLC0415
+
+    tokens = sorted(ranks, key=ranks.__getitem__)
+    if [ranks[token] for token in tokens] != list(range(len(tokens))):
+        raise VocabularyError("only ranks 0, 1, 2, ... without a gap can be packed.")
+    try:
+        lengths = bytes(map(len, tokens))
+    except ValueError:
+        raise VocabularyError("only tokens of at most 255 bytes can be packed.") from None
+    body = b"".join((_MAGIC, len(tokens).to_bytes(4, "little"), lengths, *tokens))
+    return lzma.compress(body, preset=9 | lzma.PRESET_EXTREME)
+
+
+def unpack(data: bytes, name: str) -> list[bytes]:
+    """The tokens of a packed vocabulary in rank order. Never more than 32 MB of memory for the data."""
+    import lzma  # noqa: PLC0415
+
+    damaged = VocabularyError(f"the vocabulary {name} in the package is damaged. Install tokenbox again.")
+    decompressor = lzma.LZMADecompressor(memlimit=128 * 1024 * 1024)
+    try:
+        body = decompressor.decompress(data, max_length=_MAX_PACKED_BYTES)
+    except lzma.LZMAError:
+        raise damaged from None
+    count = int.from_bytes(body[4:8], "little")
+    start = 8 + count
+    if not decompressor.eof or body[:4] != _MAGIC or count == 0 or start > len(body):
+        raise damaged
+    ends = list(accumulate(body[8:start], initial=start))
+    if ends[-1] != len(body):
+        raise damaged
+    return [body[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+
+
+def rank_file(tokens: Sequence[bytes]) -> bytes:
+    """The rank file of tokens whose rank is their place, byte for byte as tiktoken writes it."""
+    encode = binascii.b2a_base64
+    return b"".join([b"%b %d\n" % (encode(token, newline=False), rank) for rank, token in enumerate(tokens)])
+
+
+def read_rank_file(data: bytes, name: str) -> Ranks:
+    """The token ranks in the bytes of a rank file.
+
+    Raises :class:`VocabularyError` naming the line for anything that is not one: bad base64, a rank
+    that is no number or is taken, a token that is there twice, a byte that no token stands for.
+    Ranks may have gaps where special tokens go; they are left as they are.
+    """
+    ranks: Ranks = {}
+    decode = binascii.a2b_base64
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            encoded, written = line.split()
+            token = decode(encoded, strict_mode=True)
+            rank = int(written) if written.isdigit() and len(written) <= 10 else -1  # noqa: PLR2004
+        except ValueError:
+            raise VocabularyError(_bad_line(name, number, "is not `base64 rank`"), line=number) from None
+        if not token or len(token) > MAX_TOKEN_BYTES or not 0 <= rank <= MAX_RANK:
+            raise VocabularyError(_bad_line(name, number, "has an empty token or a rank that is no whole number"), line=number)
+        if token in ranks:
+            raise VocabularyError(_bad_line(name, number, f"repeats the token of rank {ranks[token]}"), line=number)
+        ranks[token] = rank
+        if len(ranks) > MAX_TOKENS:
+            raise VocabularyError(f"{name}: more than {MAX_TOKENS:,} tokens, which is no vocabulary we know of.")
+    check_ranks(ranks, name)
+    return ranks
+
+
+def check_ranks(ranks: Mapping[bytes, int], name: str) -> None:
+    """Raise :class:`VocabularyError` unless each rank is used once and every byte is a token."""
+    if not ranks:
+        raise VocabularyError(f"{name}: no tokens in it. Check that the file was fetched whole.")
+    if len(set(ranks.values())) != len(ranks):
+        raise VocabularyError(f"{name}: two tokens have the same rank. Fetch the file again.")
+    lost = [byte for byte in range(256) if bytes((byte,)) not in ranks]
+    if lost:
+        raise VocabularyError(
+            f"{name}: {len(lost)} of the 256 bytes have no token (the first is 0x{lost[0]:02x}), so not every text can "
+            "be counted. Check that the file was fetched whole.",
+            missing_bytes=len(lost),
+        )
+
+
+def _bad_line(name: str, number: int, what: str) -> str:
+    return f"{name}: line {number} {what}. This is not a whole .tiktoken rank file; fetch it again."

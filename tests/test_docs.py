@@ -1,0 +1,76 @@
+"""The documents show what really happens, and the checker that says so would notice if not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tools.check_docs import ROOT, DocsError, check_blocks, check_commands, documents
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PYTHON = "<!-- run -->\n```python\nprint(6 * 7)\n```\n\nprints\n\n<!-- prints -->\n```text\n{}\n```\n"
+CONSOLE = """
+<!-- file greeting.txt -->
+```text
+hello
+```
+<!-- run -->
+```console
+$ cat greeting.txt
+hello
+$ printf '%s\\n' one \\
+>   two
+one
+{}
+```
+"""
+
+
+@pytest.mark.parametrize("path", documents(), ids=lambda path: path.name)
+def test_what_a_document_shows_is_what_happens(path: Path) -> None:
+    runs = check_blocks(path.name, path.read_text(encoding="utf-8"))
+    assert runs or path != ROOT / "README.md", "the README shows nothing that runs"
+
+
+@pytest.mark.parametrize(("document", "right", "runs"), [(PYTHON, "42", 1), (CONSOLE, "two", 1)])
+def test_wrong_output_is_found(document: str, right: str, runs: int) -> None:
+    assert check_blocks("x.md", document.format(right)) == runs
+    with pytest.raises(DocsError, match="not what is shown"):
+        check_blocks("x.md", document.format("43"))
+
+
+@pytest.mark.parametrize(
+    ("document", "why"),
+    [
+        ("<!-- run -->\n```python\nprint(1)\n```\n", "x.md:2: what it prints"),
+        ("<!-- run -->\n```python\n1 / 0\n```\n", "x.md:2: it fails with exit status 1"),
+        ("<!-- run -->\n\n```python\n```\n", "x.md:2: a mark must be followed"),
+        ("text\n<!-- run -->", "x.md:2: a mark must be followed"),
+        ("<!-- run -->\n```python\n", "x.md:2: the fence is never closed"),
+        ("<!-- run -->\n```toml\na = 1\n```\n", "x.md:2: only python and console"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(document: str, why: str) -> None:
+    with pytest.raises(DocsError) as caught:
+        check_blocks("x.md", document)
+    assert str(caught.value).startswith(why)
+
+
+@pytest.mark.parametrize(
+    "help_text",
+    [
+        "Usage: tokenbox\n\nCommands:\n  count   Count files.\n  layout  Lay out.\n  schema\n",
+        (
+            "╭─ Options ───╮\n│ --help      │\n╰─────────────╯\n╭─ Commands ──╮\n│ count   Count files.│\n"
+            "│ layout  Lay out.    │\n│         More of it. │\n│ schema              │\n╰─────────────╯\n"
+        ),
+    ],
+)
+def test_an_undescribed_command_is_found(help_text: str) -> None:
+    described = "`tokenbox count`, `tokenbox layout`"
+    assert check_commands(help_text, f"{described}, `tokenbox schema`") == 3
+    with pytest.raises(DocsError, match="does not describe: schema"):
+        check_commands(help_text, described)

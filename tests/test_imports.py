@@ -1,0 +1,137 @@
+"""What importing tokenbox gives and costs, and who may import whom."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import tokenbox
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "tokenbox"
+
+# None of these is needed to say what a section or a layout is. (lzma is how vocabularies are packed.)
+HEAVY = {
+    *("asyncio", "fastokens", "gguf", "http", "importlib.metadata", "jsonschema", "llama_models", "lzma"),
+    *("mistral_common", "numpy", "re2", "regex", "rich", "sentencepiece", "socket", "sqlite3", "ssl"),
+    *(
+        "tiktoken",
+        "tokenizers",
+        "tree_sitter",
+        "tree_sitter_language_pack",
+        "typer",
+        "urllib.request",
+        "yaml",
+    ),
+}
+
+# Runs alone in a fresh interpreter: what was opened and loaded on the way.
+WATCH = """
+import json, sys
+opened = []
+sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "open" else None)
+before = set(sys.modules)
+import tokenbox
+print(json.dumps({"opened": opened, "loaded": sorted(set(sys.modules) - before), "file": tokenbox.__file__}))
+"""
+
+
+@pytest.fixture(scope="module")
+def fresh_import() -> dict[str, list[str]]:
+    run = subprocess.run(
+        [sys.executable, "-c", WATCH],
+        env={"PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    seen: dict[str, list[str]] = json.loads(run.stdout)
+    return seen
+
+
+def test_importing_loads_no_heavy_module(fresh_import: dict[str, list[str]]) -> None:
+    assert "tokenbox" in fresh_import["loaded"]
+    assert sorted(HEAVY.intersection(fresh_import["loaded"])) == []
+
+
+def test_importing_reads_no_data(fresh_import: dict[str, list[str]]) -> None:
+    ours = [Path(path) for path in fresh_import["opened"] if Path(path).is_relative_to(PACKAGE)]
+    assert ours, "the watch sees nothing: it should have seen __init__.py"
+    assert [path for path in ours if path.suffix not in {".py", ".pyc"}] == []
+
+
+def test_all_is_what_is_exported() -> None:
+    assert len(set(tokenbox.__all__)) == len(tokenbox.__all__)
+    values = {
+        name: getattr(tokenbox, name) for name in tokenbox.__all__
+    }  # AttributeError: named, but not there
+    assert [name for name, value in values.items() if isinstance(value, ModuleType)] == []
+    public = {
+        name
+        for name, value in vars(tokenbox).items()
+        if not name.startswith("_") and not isinstance(value, ModuleType)
+    }
+    assert public - {"annotations", "TYPE_CHECKING"} <= set(tokenbox.__all__)
+
+
+def test_the_version_is_stated_once() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert "version" not in project
+    assert project["dynamic"] == ["version"]
+    assert re.fullmatch(r"\d+\.\d+\.\d+", tokenbox.__version__)
+
+
+LINT_IMPORTS = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+
+
+def lint_imports(where: Path) -> subprocess.CompletedProcess[str]:
+    """Check the contracts of ``where/pyproject.toml`` on the package in ``where/src``."""
+    return subprocess.run(
+        [sys.executable, "-c", LINT_IMPORTS, "--no-cache", "--no-logo"],
+        cwd=where,
+        env={"PYTHONPATH": str(where / "src"), "PYTHONIOENCODING": "utf-8", "COLUMNS": "100"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_modules_import_only_from_the_lines_below() -> None:
+    run = lint_imports(ROOT)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_every_module_has_its_line() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = {
+        name
+        for c in contracts
+        if c["id"] == "layers"
+        for line in c["layers"]
+        for name in re.findall(r"\w+", line)
+    }
+    modules = {path.stem for path in PACKAGE.glob("*.py")} | {
+        path.parent.name for path in PACKAGE.glob("*/__init__.py")
+    }
+    assert modules - layers - {"__about__", "__init__", "__main__"} == set()
+
+
+@pytest.mark.parametrize("line", ["import tokenbox.content", "import os", "from pathlib import Path"])
+def test_a_wrong_import_is_found(tmp_path: Path, line: str) -> None:
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    shutil.copytree(
+        PACKAGE, tmp_path / "src" / "tokenbox", ignore=shutil.ignore_patterns("data", "__pycache__")
+    )
+    errors = tmp_path / "src" / "tokenbox" / "errors.py"
+    errors.write_text(errors.read_text() + f"\n{line}\n")
+    run = lint_imports(tmp_path)
+    assert run.returncode == 1, run.stdout + run.stderr
+    assert "BROKEN" in run.stdout

@@ -1,0 +1,216 @@
+"""Check that the documents are true: README.md and docs/*.md.
+
+A mark, an HTML comment on the line before a fenced block, says what the block is:
+
+    <!-- run -->        a `python` block is run; a `console` block has commands after `$ ` (and `> ` to
+                        go on), each followed by what it prints on standard output and standard error
+    <!-- prints -->     what the `python` block before it prints; without one, it must print nothing
+    <!-- file NAME -->  the block is written to NAME, for the blocks after it
+
+The blocks of one document run in order in one empty folder, where `examples` is the project's own.
+Every command of `tokenbox --help` must also occur in docs/cli.md, as `tokenbox COMMAND`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from difflib import unified_diff
+from itertools import zip_longest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SECONDS = 120  # no documented command takes anywhere near as long
+
+MARK = re.compile(r"<!-- (run|prints|file (\S+)) -->")
+FENCE = re.compile(r"(`{3,})(\w*)")
+
+
+class DocsError(Exception):
+    """A document is not true, or not marked up as it should be. The message starts with file and line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A marked block. ``line`` (from 1) is where its fence opens."""
+
+    mark: str
+    file: str | None
+    language: str
+    text: str
+    line: int
+
+
+def marked_blocks(document: str) -> list[Block]:
+    """The marked blocks of a document, in order. Blocks without a mark are not looked at."""
+    lines = document.splitlines(keepends=True)
+    blocks = []
+    mark: re.Match[str] | None = None
+    at = 0
+    while at < len(lines):
+        fence = FENCE.match(lines[at])
+        if fence is None:
+            if mark is not None:
+                raise DocsError(f"{at + 1}: a mark must be followed by a fenced block")
+            mark = MARK.fullmatch(lines[at].strip())
+            at += 1
+            continue
+        end = next((i for i in range(at + 1, len(lines)) if lines[i].rstrip() == fence[1]), None)
+        if end is None:
+            raise DocsError(f"{at + 1}: the fence is never closed")
+        if mark is not None:
+            kind = mark[1].split()[0]
+            blocks.append(Block(kind, mark[2], fence[2], "".join(lines[at + 1 : end]), at + 1))
+        mark = None
+        at = end + 1
+    if mark is not None:
+        raise DocsError(f"{len(lines)}: a mark must be followed by a fenced block")
+    return blocks
+
+
+def commands(console: str) -> list[tuple[str, str]]:
+    """Each command of a console block, with what it shows as printed."""
+    found: list[tuple[str, str]] = []
+    in_command = False
+    for line in console.splitlines(keepends=True):
+        if line.startswith("$ "):
+            found.append((line[2:], ""))
+            in_command = True
+        elif in_command and line.startswith("> "):
+            found[-1] = (found[-1][0] + line[2:], "")
+        elif found:
+            found[-1] = (found[-1][0], found[-1][1] + line)
+            in_command = False
+        else:
+            raise DocsError("a console block starts with a command: $ ...")
+    return found
+
+
+def output_of(arguments: list[str], folder: Path) -> tuple[str, int]:
+    """What a program prints (both streams, trailing blanks of lines removed) and its exit status."""
+    environment = {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "PYTHONPATH": str(ROOT / "src"),
+        "PYTHONIOENCODING": "utf-8",
+        "LC_ALL": "C.UTF-8",
+        "HOME": str(folder),
+        "COLUMNS": "100",
+        "NO_COLOR": "1",
+        "TERM": "dumb",
+    }
+    run = subprocess.run(  # noqa: S603  # what our own documents show
+        arguments,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        timeout=SECONDS,
+        check=False,
+    )
+    return without_trailing_blanks(run.stdout), run.returncode
+
+
+def without_trailing_blanks(text: str) -> str:
+    return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+
+
+def compare(shown: str, printed: str) -> None:
+    shown = without_trailing_blanks(shown)
+    if shown != printed:
+        difference = unified_diff(
+            shown.splitlines(), printed.splitlines(), "the document shows", "it prints", lineterm=""
+        )
+        raise DocsError("\n".join(["what it prints is not what is shown", *difference]))
+
+
+def run_block(block: Block, shown: str, folder: Path) -> None:
+    """Run one block and compare. ``shown`` is the text of its `prints` block, for Python."""
+    if block.language == "python":
+        printed, status = output_of([sys.executable, "-c", block.text], folder)
+        if status != 0:
+            raise DocsError(f"it fails with exit status {status}:\n{printed}")
+        compare(shown, printed)
+    elif block.language == "console":
+        for command, expected in commands(block.text):
+            # A command may be there to show how it fails, so its output decides, not its exit status.
+            printed, _ = output_of(["bash", "-c", command], folder)
+            compare(expected, printed)
+    else:
+        raise DocsError(
+            f"only python and console blocks can run, not {block.language or 'one without a language'}"
+        )
+
+
+def check_blocks(name: str, document: str) -> int:
+    """Run what is marked in ``document``. Returns the number of blocks run; the first untrue one raises."""
+    line = 0
+    runs = 0
+    try:
+        blocks = marked_blocks(document)
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch)
+            (folder / "examples").symlink_to(ROOT / "examples")
+            for block, after in zip_longest(blocks, blocks[1:]):
+                line = block.line
+                if block.file is not None:
+                    (folder / block.file).write_text(block.text, encoding="utf-8")
+                elif block.mark == "run":
+                    shown = after.text if after is not None and after.mark == "prints" else ""
+                    run_block(block, shown, folder)
+                    runs += 1
+    except DocsError as error:
+        place = f"{name}:{line}: " if line else f"{name}:"
+        raise DocsError(f"{place}{error}") from None
+    return runs
+
+
+def cli_commands(help_text: str) -> list[str]:
+    """The commands that a `--help` lists under "Commands"."""
+    _, _, listing = help_text.partition("Commands")
+    return re.findall(r"^[│|]?\s{1,3}([a-z][\w-]*)(?:\s{2,}|\s*[│|]?$)", listing, re.MULTILINE)
+
+
+def check_commands(help_text: str, document: str) -> int:
+    """Every command of ``help_text`` occurs in ``document``. Returns how many there are."""
+    names = cli_commands(help_text)
+    if not names:
+        raise DocsError(f"no commands found in what tokenbox --help prints:\n{help_text}")
+    missing = [name for name in names if not re.search(rf"\btokenbox {re.escape(name)}\b", document)]
+    if missing:
+        raise DocsError(f"docs/cli.md: it does not describe: {', '.join(missing)}")
+    return len(names)
+
+
+def documents() -> list[Path]:
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def main() -> int:
+    problems = []
+    for path in documents():
+        name = str(path.relative_to(ROOT))
+        try:
+            print(f"{name}: {check_blocks(name, path.read_text(encoding='utf-8'))} blocks run")
+        except (DocsError, OSError, subprocess.TimeoutExpired) as error:
+            problems.append(str(error))
+    try:
+        help_text, _ = output_of(
+            [sys.executable, "-c", "from tokenbox.cli import main; main()", "--help"], ROOT
+        )
+        count = check_commands(help_text, (ROOT / "docs" / "cli.md").read_text(encoding="utf-8"))
+        print(f"docs/cli.md: {count} commands described")
+    except (DocsError, OSError, subprocess.TimeoutExpired) as error:
+        problems.append(str(error))
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return int(bool(problems))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
