@@ -38,7 +38,7 @@ golden: $(VENV)/dev.stamp  ## rewrite the golden files of the tests from what th
 
 # No address is written into a lock: whoever installs decides where packages come from.
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
-	--generate-hashes --no-header --no-emit-index-url
+	--generate-hashes --no-header
 
 lock: $(VENV)/demo.stamp  ## recompile requirements/*.txt; ARGS=--upgrade takes newer versions
 	$(INSTALL) --requirement requirements/lock.txt

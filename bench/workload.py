@@ -59,7 +59,9 @@ def changed(item: Item, edit: int) -> Item:
 def corpus() -> tuple[str, ...]:
     """Pieces of whole lines, prose and code in turn, in the same order on every run."""
     prose = [piece for name in sorted(topics.topics) for piece in _pieces(topics.topics[name])]
-    code = [piece for path in _sources() for piece in _pieces(path.read_text(encoding="utf-8", errors="replace"))]
+    code = [
+        piece for path in _sources() for piece in _pieces(path.read_text(encoding="utf-8", errors="replace"))
+    ]
     mixed = [piece for pair in zip_longest(prose, code) for piece in pair if piece is not None]
     return tuple(dict.fromkeys(mixed))
 
@@ -93,7 +95,9 @@ def _sources() -> list[Path]:
     found = []
     for folder, names, files in os.walk(root):
         names[:] = sorted(
-            name for name in names if name not in _NOT_ORDINARY_SOURCE and name != "__pycache__" and "-" not in name
+            name
+            for name in names
+            if name not in _NOT_ORDINARY_SOURCE and name != "__pycache__" and "-" not in name
         )
         found.extend(Path(folder, file) for file in sorted(files) if file.endswith(".py") and file[0] != "_")
     return found

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer
 
 
-class Overflow(Exception):  # noqa: N818  # the word of the rule
+class Overflow(Exception):  # the word of the rule
     def __init__(self, fixed_load: int) -> None:
         self.fixed_load = fixed_load
 
@@ -56,7 +56,13 @@ def shares(amount: int, weights: Sequence[Fraction]) -> list[int]:
 
 
 def solve(
-    sections: Sequence[Section], budget: int, tokenizer: Tokenizer, separator: str, *, literal: bool = False, reclaim: bool = False
+    sections: Sequence[Section],
+    budget: int,
+    tokenizer: Tokenizer,
+    separator: str,
+    *,
+    literal: bool = False,
+    reclaim: bool = False,
 ) -> Solution:
     """``literal``: steps 4a to 4c to the letter, each tried on every section and each once."""
     count = tokenizer.count
@@ -79,7 +85,9 @@ def solve(
             left = budget - total(texts)
             if not growing or left <= 0:
                 break
-            for i, share in zip(growing, shares(left, [Fraction(sections[i].grow) for i in growing]), strict=True):
+            for i, share in zip(
+                growing, shares(left, [Fraction(sections[i].grow) for i in growing]), strict=True
+            ):
                 goal = total(texts) + share
                 for item in sections[i].extra[used[i] :]:
                     grown = list(texts)

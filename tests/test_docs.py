@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +12,13 @@ from tools.check_docs import ROOT, DocsError, check_blocks, check_commands, docu
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+SOURCE = ROOT / "src"
+WITH_EXAMPLES = [
+    ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+    for path in sorted(SOURCE.rglob("*.py"))
+    if ">>> " in path.read_text(encoding="utf-8")
+]
 
 PYTHON = "<!-- run -->\n```python\nprint(6 * 7)\n```\n\nprints\n\n<!-- prints -->\n```text\n{}\n```\n"
 CONSOLE = """
@@ -33,6 +42,13 @@ one
 def test_what_a_document_shows_is_what_happens(path: Path) -> None:
     runs = check_blocks(path.name, path.read_text(encoding="utf-8"))
     assert runs or path != ROOT / "README.md", "the README shows nothing that runs"
+
+
+@pytest.mark.parametrize("module", WITH_EXAMPLES)
+def test_examples_in_docstrings_are_true(module: str) -> None:
+    result = doctest.testmod(import_module(module))
+    assert result.attempted
+    assert not result.failed
 
 
 @pytest.mark.parametrize(("document", "right", "runs"), [(PYTHON, "42", 1), (CONSOLE, "two", 1)])

@@ -24,7 +24,17 @@ RANK_FILES = "litellm/litellm_core_utils/tokenizers/"
 
 def fetch_wheel(folder: Path) -> Path:
     """The newest ``litellm`` wheel, as pip finds it."""
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--dest", str(folder), "litellm"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--no-deps",
+        "--quiet",
+        "--dest",
+        str(folder),
+        "litellm",
+    ]
     subprocess.run(command, check=True)  # noqa: S603  # our own interpreter, fixed arguments
     return next(folder.glob("litellm-*.whl"))
 
@@ -48,7 +58,10 @@ def published_hashes_agree() -> bool:
     import tiktoken_ext.openai_public  # noqa: PLC0415
 
     source = Path(tiktoken_ext.openai_public.__file__).read_text(encoding="utf-8")
-    return all(f'{name}.tiktoken",\n        expected_hash="{digest}"' in source for name, digest in PUBLISHED_SHA256.items())
+    return all(
+        f'{name}.tiktoken",\n        expected_hash="{digest}"' in source
+        for name, digest in PUBLISHED_SHA256.items()
+    )
 
 
 def build(wheel: Path) -> None:

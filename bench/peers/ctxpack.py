@@ -31,7 +31,8 @@ def prepare(items: Sequence[Item], budget: int, counter: Counter) -> Callable[[]
     if counter.name == "o200k":
         # get_encoding would give the same object; this one also records
         tokenizers._TIKTOKEN_AVAILABLE = True
-        tokenizers._get_encoding = lambda _name, encoding=_Encoding(counter): encoding
+        encoding = _Encoding(counter)
+        tokenizers._get_encoding = lambda _name: encoding
     else:
         tokenizers._TIKTOKEN_AVAILABLE = False
         packer.count_tokens = lambda text, encoding="": counter.count(text)

@@ -31,7 +31,8 @@ def prepare(items: Sequence[Item], budget: int, counter: Counter) -> Callable[[]
     top = max(item.priority for item in items)
     data = {
         "items": [
-            {"name": item.id, "text": item.text, "truncation_priority": 1 + top - item.priority} for item in items
+            {"name": item.id, "text": item.text, "truncation_priority": 1 + top - item.priority}
+            for item in items
         ]
     }
     quiet = logging.getLogger("prompt-poet")

@@ -1,4 +1,4 @@
-"""tokenbox compiles LLM context: exact token budgets, the same bytes every time, every decision recorded.
+r"""tokenbox compiles LLM context: exact token budgets, the same bytes every time, every decision recorded.
 
 >>> import tokenbox
 >>> result = tokenbox.layout(
@@ -10,7 +10,7 @@
 ...     tokenizer="utf8-bytes",
 ... )
 >>> result.text
-'Answer in English.\\n\\none two '
+'Answer in English.\n\none two '
 >>> result.total
 28
 """

@@ -61,8 +61,8 @@ class InvalidText(TokenizerError):
         """The error for ``text``, naming the first character that cannot be sent."""
         place = next((i for i, c in enumerate(text) if "\ud800" <= c <= "\udfff"), 0)
         return cls(
-            f"the text is not valid Unicode: character {place} is the lone surrogate U+{ord(text[place]):04X}. "
-            "Decode the source with errors='replace', or remove it.",
+            f"the text is not valid Unicode: character {place} is the lone surrogate "
+            f"U+{ord(text[place]):04X}. Decode the source with errors='replace', or remove it.",
             character=place,
         )
 
@@ -169,10 +169,12 @@ class ContextCriticalOverflow(LayoutError):
         about = "~" if estimate else ""
         largest = sorted(self.critical, key=lambda item: -item[1])[:3]
         names = ", ".join(f"{name} {about}{size:,}" for name, size in largest)
-        more = f" and {len(self.critical) - 3} more" if len(self.critical) > 3 else ""
+        rest = len(self.critical) - len(largest)
+        more = f" and {rest} more" if rest else ""
         super().__init__(
             f"the critical sections need {about}{fixed_load:,} tokens, the budget is {budget:,}: "
-            f"{about}{self.deficit:,} too many ({names}{more}). Smallest change: {self.smallest_change['say']}.",
+            f"{about}{self.deficit:,} too many ({names}{more}). "
+            f"Smallest change: {self.smallest_change['say']}.",
             fixed_load=fixed_load,
             budget=budget,
             deficit=self.deficit,

@@ -48,8 +48,9 @@ def layout(
     sections that have text. ``reclaim`` gives back, after cutting, what then fits again. ``cache`` holds
     counts between layouts (default: one for the process).
 
-    Raises :class:`ContextCriticalOverflow` if the critical sections alone do not fit, :class:`InvalidSection` and
-    :class:`InvalidBudget` for bad input, and a ``TokenizerError`` for text that cannot be counted.
+    Raises :class:`ContextCriticalOverflow` if the critical sections alone do not fit,
+    :class:`InvalidSection` and :class:`InvalidBudget` for bad input, and a ``TokenizerError`` for text that
+    cannot be counted.
     """
     checked = _checked_sections(sections)
     counter = Counter(as_tokenizer(tokenizer), cache)
@@ -65,20 +66,32 @@ def whatif(
     reclaim: bool = False,
     cache: CountCache | None = None,
 ) -> list[Layout | ContextCriticalOverflow]:
-    """One layout per budget, in order, counting each text once. A budget too small has its error in its place."""
+    """One layout per budget, in order, counting each text once.
+
+    A budget too small for the critical sections has its error in its place.
+    """
     checked = _checked_sections(sections)
     counter = Counter(as_tokenizer(tokenizer), cache)
+    return lay_out_all(checked, budgets, _checked_separator(separator), counter, reclaim=reclaim)
+
+
+def lay_out_all(
+    sections: Sequence[Section], budgets: Iterable[int], separator: str, counter: Counter, *, reclaim: bool
+) -> list[Layout | ContextCriticalOverflow]:
+    """``whatif`` for sections that have been checked, and a counter that may know them."""
     results: list[Layout | ContextCriticalOverflow] = []
     for budget in [_checked_budget(b) for b in budgets]:
         try:
-            results.append(_lay_out(checked, budget, _checked_separator(separator), counter, reclaim=reclaim))
+            results.append(_lay_out(sections, budget, separator, counter, reclaim=reclaim))
         except ContextCriticalOverflow as overflow:
             results.append(overflow)
     return results
 
 
-def _lay_out(sections: Sequence[Section], budget: int, separator: str, counter: Counter, *, reclaim: bool) -> Layout:
-    """Price the whole exactly where the tokenizer allows it, run the engine, and check the result by one count."""
+def _lay_out(
+    sections: Sequence[Section], budget: int, separator: str, counter: Counter, *, reclaim: bool
+) -> Layout:
+    """Price the whole exactly where the tokenizer allows it, run the engine, check the result by one count."""
     try:
         exact = _exact_whole(sections, separator, counter)
         if exact is not None:
@@ -95,9 +108,10 @@ def _exact_whole(
     sections: Sequence[Section], separator: str, counter: Counter
 ) -> AdditiveWhole | SeamedWhole | None:
     """The exact pricing this tokenizer allows; None where nothing is known of it."""
-    if isinstance(counter.tokenizer, AdditiveTokenizer):
-        return AdditiveWhole(sections, separator, counter)
-    rules = getattr(counter.tokenizer, "cuts", None)
+    tokenizer = counter.tokenizer
+    if isinstance(tokenizer, AdditiveTokenizer):
+        return AdditiveWhole(sections, separator, counter, tokenizer)
+    rules = getattr(tokenizer, "cuts", None)
     return None if rules is None else SeamedWhole(sections, separator, counter, rules)
 
 
@@ -111,8 +125,8 @@ def _lay_out_priced(
 ) -> Layout:
     """Price joins conservatively and let the count of the emitted whole decide.
 
-    If that is over the budget by e, lay out again as if the budget were smaller by e; if much was left free, once
-    again with what the count taught.
+    If that is over the budget by e, lay out again as if the budget were smaller by e; if much was left free,
+    once again with what the count taught.
     """
     correction, refined, fitting = 0, False, None
     if sum(counter.sizes(sections)) <= budget + budget // NEAR:
@@ -152,6 +166,7 @@ def _run(whole: Parts, budget: int, *, reclaim: bool) -> Layout:
         separator=whole.separator,
         reclaim=reclaim,
         pricing=whole.pricing,
+        counter=whole.counter,
     )
 
 
@@ -169,7 +184,9 @@ def _checked_sections(sections: Iterable[Section | Mapping[str, object]]) -> lis
 
 def _checked_budget(budget: object) -> int:
     if type(budget) is not int or not 0 <= budget <= MAX_INTEGER:
-        raise InvalidBudget(f"a budget is a whole number of tokens, 0 or more, not {budget!r}.", budget=repr(budget))
+        raise InvalidBudget(
+            f"a budget is a whole number of tokens, 0 or more, not {budget!r}.", budget=repr(budget)
+        )
     return budget
 
 

@@ -7,13 +7,13 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from tokenbox.compose.parts import Parts
-from tokenbox.tokenizers.protocol import AdditiveTokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from tokenbox.compose.counting import Counter
     from tokenbox.content.section import Section
+    from tokenbox.tokenizers.protocol import AdditiveTokenizer
 
 
 class LinearWhole(Parts):
@@ -51,7 +51,7 @@ class LinearWhole(Parts):
         costs = [weights[i] + join if weights[i] else 0 for i in order]
         # What would be left after each drop; at the very last one there is no join left to take away.
         left = [whole - cost for cost in accumulate(costs)]
-        pivot = bisect_left(left, True, key=lambda weight: price(max(0, weight)) <= budget)
+        pivot = bisect_left(left, 1, key=lambda weight: int(price(max(0, weight)) <= budget))
         totals = list(map(price, [whole, *left[: pivot - 1]])) if pivot else []
         dropped = order[:pivot]
         self._live -= pivot - costs[:pivot].count(0)
@@ -76,10 +76,10 @@ class AdditiveWhole(LinearWhole):
 
     pricing = "exact"
 
-    def __init__(self, sections: Sequence[Section], separator: str, counter: Counter) -> None:
-        assert isinstance(counter.tokenizer, AdditiveTokenizer)
-        self._weigh = counter.tokenizer.weigh
-        count_of = counter.tokenizer.count_of
+    def __init__(
+        self, sections: Sequence[Section], separator: str, counter: Counter, tokenizer: AdditiveTokenizer
+    ) -> None:
+        self._weigh, count_of = tokenizer.weigh, tokenizer.count_of
         weights = [self._weigh(section.content) for section in sections]
         super().__init__(
             sections,
@@ -110,11 +110,15 @@ class PricedWhole(LinearWhole):
 
     pricing = "conservative"
 
-    def __init__(self, sections: Sequence[Section], separator: str, counter: Counter, correction: int) -> None:
+    def __init__(
+        self, sections: Sequence[Section], separator: str, counter: Counter, correction: int
+    ) -> None:
         self.correction = correction
         sizes = counter.sizes(sections)
         join = counter.small(separator) + 1
-        super().__init__(sections, separator, sizes, counter, weights=sizes, join=join, count_of=self._corrected)
+        super().__init__(
+            sections, separator, sizes, counter, weights=sizes, join=join, count_of=self._corrected
+        )
 
     def total_of(self, indices: Iterable[int]) -> int:
         texts = [self.sections[i].content for i in indices]

@@ -20,7 +20,9 @@ class Parts:
     ``_append`` (a section took in an extra item).
     """
 
-    def __init__(self, sections: Sequence[Section], separator: str, sizes: Sequence[int], counter: Counter) -> None:
+    def __init__(
+        self, sections: Sequence[Section], separator: str, sizes: Sequence[int], counter: Counter
+    ) -> None:
         self.sections = sections
         self.separator = separator
         self.counter = counter
@@ -133,8 +135,8 @@ class Parts:
                     "lose_at_least": deficit,
                     "minimum_budget": fixed_load,
                     "say": (
-                        f"give section {section.id!r} ({self.base_sizes[i]:,} tokens) a shrink above 0, so that it may "
-                        f"lose {deficit:,}, or {raise_budget}"
+                        f"give section {section.id!r} ({self.base_sizes[i]:,} tokens) a shrink above 0, "
+                        f"so that it may lose {deficit:,}, or {raise_budget}"
                     ),
                 }
         return {"change": "raise_budget", "by": deficit, "minimum_budget": fixed_load, "say": raise_budget}

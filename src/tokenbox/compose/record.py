@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from tokenbox.content.weight import weight_text
 from tokenbox.engine.result import Action, Decision
@@ -13,10 +13,14 @@ from tokenbox.errors import LayoutError
 from tokenbox.tokenizers.cache import text_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from tokenbox.compose.counting import Counter
+    from tokenbox.compose.diff import LayoutDiff
+    from tokenbox.content.lenses import Pipeline
     from tokenbox.content.section import Section
     from tokenbox.engine.result import Step
+    from tokenbox.errors import ContextCriticalOverflow
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 SCHEMA = "tokenbox.layout/1"
@@ -25,7 +29,7 @@ ALGORITHM = "token-box-model/1"
 
 @dataclass(frozen=True, slots=True)
 class SectionResult:
-    """What became of one section. Sizes are tokens: ``base_size`` of its content, ``size`` of what was emitted."""
+    """What became of one section, in tokens: ``base_size`` of its content, ``size`` of what was emitted."""
 
     id: str
     decision: Decision
@@ -47,8 +51,8 @@ class SectionResult:
 class Layout:
     """A finished layout. ``total <= budget``, and ``total`` is the count of ``text`` as a whole.
 
-    ``joins`` is what the separators and the merging at section borders add: ``total`` minus the sum of the section
-    sizes (it may be negative). ``pricing`` says how joins were priced while deciding: ``exact`` or
+    ``joins`` is what the separators and the merging at section borders add: ``total`` minus the sum of the
+    section sizes (it may be negative). ``pricing`` says how joins were priced while deciding: ``exact`` or
     ``conservative``. ``fixed_load`` is the count of the critical sections alone.
     """
 
@@ -65,6 +69,7 @@ class Layout:
     separator: str
     reclaim: bool
     pricing: str
+    counter: Counter = field(repr=False, compare=False)
 
     @property
     def joins(self) -> int:
@@ -75,7 +80,7 @@ class Layout:
         """Every section in declared order, dropped ones too."""
         steps: dict[int, list[Step]] = {}
         for step in self.log:
-            steps.setdefault(step.index, []).append(step)
+            steps.setdefault(step.section, []).append(step)
         return tuple(
             SectionResult(
                 section.id,
@@ -94,17 +99,22 @@ class Layout:
         """SHA-256 (hex) over the RFC 8785 JSON of everything that decides the layout, and of its result."""
         import rfc8785  # noqa: PLC0415  # only who asks for a digest pays for it
 
-        return hashlib.sha256(rfc8785.dumps(self._digested())).hexdigest()
+        return hashlib.sha256(rfc8785.dumps(cast("Any", self._digested()))).hexdigest()
 
     def messages(self) -> list[dict[str, str]]:
         """One chat message per section with text, in order: ``{"role", "content"}``.
 
         Raises :class:`LayoutError` where a section that was emitted has no role.
         """
-        bare = [section.id for section, text in zip(self.inputs, self.texts, strict=True) if text and not section.role]
+        bare = [
+            section.id
+            for section, text in zip(self.inputs, self.texts, strict=True)
+            if text and not section.role
+        ]
         if bare:
             raise LayoutError(
-                f"section {bare[0]!r} has no role, so there are no messages. Give every section a role, or use the text.",
+                f"section {bare[0]!r} has no role, so there are no messages. "
+                "Give every section a role, or use the text.",
                 id=bare[0],
             )
         return [
@@ -128,6 +138,18 @@ class Layout:
             "digest": self.digest,
         }
 
+    def whatif(self, budgets: Iterable[int]) -> list[Layout | ContextCriticalOverflow]:
+        """The same sections at other budgets; no text is counted again. See :func:`tokenbox.whatif`."""
+        from tokenbox.compose.lay_out import lay_out_all  # noqa: PLC0415  # which makes layouts
+
+        return lay_out_all(self.inputs, budgets, self.separator, self.counter, reclaim=self.reclaim)
+
+    def diff(self, other: Layout) -> LayoutDiff:
+        """What differs in ``other``: budgets, decisions, sizes, and the first byte of the text."""
+        from tokenbox.compose.diff import diff  # noqa: PLC0415  # made only on request
+
+        return diff(self, other)
+
     def explain(self, width: int = 80) -> str:
         """The layout as a plain-text picture ``width`` columns wide."""
         from tokenbox.render.explain import explain  # noqa: PLC0415  # a picture is drawn only on request
@@ -143,7 +165,8 @@ class Layout:
             "tokenizer": self.tokenizer.to_dict(),
             "inputs": [_input_digest(section) for section in self.inputs],
             "decisions": [
-                [section.id, section.decision.value, section.base_size, section.size] for section in self.sections
+                [section.id, section.decision.value, section.base_size, section.size]
+                for section in self.sections
             ],
             "emitted": text_digest(self.text).hex(),
         }
@@ -164,6 +187,11 @@ def _decision(section: Section, text: str, steps: Sequence[Step]) -> Decision:
     return _DECISIONS[steps[-1].action]
 
 
+def _strategy_identity(strategy: Pipeline) -> str:
+    """The pipeline as it is written, each lens with its version: a new version may give another text."""
+    return " |> ".join(f"{lens}@{lens.version}" for lens in strategy.lenses)
+
+
 def _input_digest(section: Section) -> str:
     """SHA-256 (hex) over everything in a section that can change a layout."""
     fields = [
@@ -173,7 +201,7 @@ def _input_digest(section: Section) -> str:
         str(section.min),
         weight_text(section.grow),
         weight_text(section.shrink),
-        "" if section.strategy is None else section.strategy.identity,
+        "" if section.strategy is None else _strategy_identity(section.strategy),
         section.role or "",
         section.keep.value,
         *(text_digest(item).hex() for item in section.extra),

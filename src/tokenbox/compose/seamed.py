@@ -1,7 +1,7 @@
 """A whole priced exactly: the sizes of the parts plus the joins, measured between safe cuts.
 
-Every part has a head (up to its first safe cut) and a tail (from its last one). Between the tail of one part and
-the head of the next lies a *seam*: ``tail + separator + head``. Counts are additive at the cuts, so
+Every part has a head (up to its first safe cut) and a tail (from its last one). Between the tail of one
+part and the head of the next lies a *seam*: ``tail + separator + head``. Counts are additive at the cuts, so
 
     total = sum of sizes + sum over seams of (count(seam) - count(tail) - count(head))
 
@@ -21,13 +21,19 @@ if TYPE_CHECKING:
     from tokenbox.content.section import Section
     from tokenbox.tokenizers.cuts import CutRules
 
-# Characters in one head or tail, and solid parts in one layout, beyond which seams would cost more than they tell.
+# Characters in one head or tail, and solid parts in one layout, beyond which seams would cost more than
+# they tell.
 MAX_SEAM = 4096
 MAX_SOLID = 256
 
 
-class NotSeamable(Exception):  # noqa: N818  # never leaves compose: it asks for the other pricing
-    """The texts have too few safe cuts for seams to be worth measuring."""
+class NotSeamable(Exception):
+    """The texts have too few safe cuts for seams to be worth measuring. Never leaves this package."""
+
+
+def _is_solid(head: str, tail: str, text: str) -> bool:
+    """Whether the text has no safe cut, not even where it begins or ends: head and tail are all of it."""
+    return len(head) + len(tail) > len(text)
 
 
 class SeamedWhole(Parts):
@@ -46,12 +52,14 @@ class SeamedWhole(Parts):
         self._rules = rules
         self._proven = bool(getattr(counter.tokenizer, "cuts_proven", False))
         n = self._end = len(sections)
-        self._heads = [""] * (n + 1)
-        self._tails = [""] * (n + 1)
-        self._solid = [False] * (n + 1)
-        self._solids = 0
-        for i, text in enumerate(self.texts):
-            self._find_cuts(i, text)
+        # By a text's first and last character: whether the place between it and the separator is a cut.
+        self._starts: dict[str, bool] = {"": True}
+        self._ends: dict[str, bool] = {"": True}
+        self._seam_costs: dict[tuple[str, str], int] = {}
+        self._heads, self._tails = self._cuts([*self.texts, ""])
+        self._solid = list(map(_is_solid, self._heads, self._tails, [*self.texts, ""]))
+        self._solids = sum(self._solid)
+        self._check_worth(max(map(len, self._heads)), max(map(len, self._tails)))
         live = [i for i, text in enumerate(self.texts) if text]
         self._next, self._previous = [n] * (n + 1), [n] * (n + 1)
         for i, k in zip([n, *live], [*live, n], strict=True):
@@ -71,19 +79,20 @@ class SeamedWhole(Parts):
 
     def drop_while_over(self, order: Sequence[int], budget: int) -> list[int]:
         totals: list[int] = []
+        texts, sizes = self.texts, self.sizes
         for i in order:
-            before = self._total
-            state = self.texts[i], self.sizes[i]
-            self._put(i, "", 0)
-            if self._total <= budget:
-                self._put(i, *state)
+            share = self._share(i) if texts[i] else 0
+            if self._total - share <= budget:
                 break
-            totals.append(before)
+            totals.append(self._total)
+            if texts[i]:
+                self._unlink(i, share)
+                texts[i], sizes[i] = "", 0
         return totals
 
     def _put(self, i: int, text: str, size: int) -> None:
         if self.texts[i]:
-            self._unlink(i)
+            self._unlink(i, self._share(i))
         self.texts[i], self.sizes[i] = text, size
         if text:
             self._find_cuts(i, text)
@@ -92,27 +101,23 @@ class SeamedWhole(Parts):
     def _append(self, i: int, item: str) -> None:
         if not item:
             return
-        own = self.texts[i]
-        size = self.counter.count(item)
+        own, size = self.texts[i], self.counter.count(item)
         if own:
-            tail, solid = self._tails[i], self._solid[i]
-            head = self._cuts(item)[0]
-            if solid or head is None:
+            head = self._cuts([item])[0][0]
+            if self._solid[i] or head == item:
                 size = self.counter.count(own + self.separator + item)
             else:
-                small = self.counter.small
-                seam = small(tail + self.separator + head) - small(tail) - small(head)
-                size += self.sizes[i] + seam
+                small, tail = self.counter.small, self._tails[i]
+                size += self.sizes[i] + small(tail + self.separator + head) - small(tail) - small(head)
             item = own + self.separator + item
         self._put(i, item, size)
 
     # The linked list.
 
-    def _unlink(self, i: int) -> None:
+    def _unlink(self, i: int, share: int) -> None:
         before, after = self._previous[i], self._next[i]
-        seams = self._seams_around(i)
         self._next[before], self._previous[after] = after, before
-        self._total -= self.sizes[i] + seams - self._seam_between(before, after)
+        self._total -= share
         self._solids -= self._solid[i]
 
     def _link(self, i: int) -> None:
@@ -120,87 +125,102 @@ class SeamedWhole(Parts):
         while before != self._end and not self.texts[before]:
             before = before - 1 if before else self._end
         after = self._next[before]
-        seams = self._seam_between(before, after)
         self._previous[i], self._next[i] = before, after
         self._next[before] = self._previous[after] = i
-        self._total += self.sizes[i] + self._seams_around(i) - seams
+        self._total += self._share(i)
+
+    def _share(self, i: int) -> int:
+        """What the total would lose without this part: its size, and two seams for one."""
+        before, after = self._previous[i], self._next[i]
+        if not self._solids:
+            return self.sizes[i] + self._seam(before, i) + self._seam(i, after) - self._seam(before, after)
+        around = self._run_of(before, after, i)
+        return self.sizes[i] + self._seams_along(around) - self._seams_along([k for k in around if k != i])
 
     # Cuts and seams.
 
     def _find_cuts(self, i: int, text: str) -> None:
-        head, tail = self._cuts(text) if text else ("", "")
-        self._solid[i] = head is None
-        self._heads[i], self._tails[i] = head or "", tail or ""
-        self._solids += head is None
-        if len(self._heads[i]) > MAX_SEAM or len(self._tails[i]) > MAX_SEAM or self._solids > MAX_SOLID:
-            raise NotSeamable
-        if head is None and len(text) > MAX_SEAM:
+        (head,), (tail,) = self._cuts([text])
+        self._heads[i], self._tails[i] = head, tail
+        self._solid[i] = _is_solid(head, tail, text)
+        self._solids += self._solid[i]
+        self._check_worth(len(head), len(tail))
+
+    def _check_worth(self, longest_head: int, longest_tail: int) -> None:
+        if longest_head > MAX_SEAM or longest_tail > MAX_SEAM or self._solids > MAX_SOLID:
             raise NotSeamable
 
-    def _cuts(self, text: str) -> tuple[str | None, str | None]:
-        """The text up to its first safe cut and from its last one; (None, None) where there is none.
+    def _cuts(self, texts: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Each text up to its first safe cut, and from its last one; the whole text twice if there is none.
 
-        The places where the separator begins and ends are cuts too where the rules say so.
+        The places where a separator ends before it and begins after it are cuts too where the rules say so.
         """
-        rules, separator = self._rules, self.separator
-        starts = bool(separator) and rules.is_cut(separator[-1], text[0])
-        ends = bool(separator) and rules.is_cut(text[-1], separator[0])
-        if starts and ends:
-            return "", ""
-        first = 0 if starts else rules.first(text)
-        last = len(text) if ends else rules.last(text)
-        if first < 0:
-            first = last
-        if last < 0:
-            last = first
-        return (text[:first], text[last:]) if first >= 0 else (None, None)
+        rules, separator, starts, ends = self._rules, self.separator, self._starts, self._ends
+        for first in {text[:1] for text in texts} - starts.keys():
+            starts[first] = rules.is_cut(separator[-1:], first)
+        for last in {text[-1:] for text in texts} - ends.keys():
+            ends[last] = rules.is_cut(last, separator[:1])
+        heads = ["" if starts[text[:1]] else rules.head(text) for text in texts]
+        tails = ["" if ends[text[-1:]] else rules.tail(text) for text in texts]
+        return heads, tails
+
+    def _seam(self, before: int, after: int) -> int:
+        """What the seam between two parts that are not solid adds; nothing at the ends."""
+        if self._end in (before, after):
+            return 0
+        pair = self._tails[before], self._heads[after]
+        cost = self._seam_costs.get(pair)
+        if cost is None:
+            small, (tail, head) = self.counter.small, pair
+            cost = self._seam_costs[pair] = small(tail + self.separator + head) - small(tail) - small(head)
+        return cost
 
     def _seams_of(self, live: Sequence[int]) -> int:
         """All seams of a whole that has just these parts."""
-        if any(self._solid[i] for i in live):
-            ends, seams = self._end, 0
-            run = [ends]
-            for i in [*live, ends]:
-                run.append(i)
-                if not self._solid[i]:
-                    seams += self._seam(run)
-                    run = [i]
-            return seams
+        if self._solids:
+            return self._seams_along([self._end, *live, self._end])
         tails, heads, separator = self._tails, self._heads, self.separator
-        pairs = list(zip(live, live[1:], strict=False))
-        windows = [f"{tails[i]}{separator}{heads[k]}" for i, k in pairs]
-        self.counter.count_small([*windows, *(tails[i] for i in live), *(heads[i] for i in live)])
+        pairs = list(zip([tails[i] for i in live], [heads[i] for i in live[1:]], strict=False))
+        new = set(pairs) - self._seam_costs.keys()
+        self.counter.count_small(
+            [text for tail, head in new for text in (tail, head, tail + separator + head)]
+        )
         small = self.counter.small
-        return sum(map(small, windows)) - sum(small(tails[i]) + small(heads[k]) for i, k in pairs)
+        for tail, head in new:
+            self._seam_costs[tail, head] = small(tail + separator + head) - small(tail) - small(head)
+        return sum(map(self._seam_costs.__getitem__, pairs))
 
-    def _seam_between(self, before: int, after: int) -> int:
-        """The seam that holds the place between two neighbours."""
-        run = [before, after]
+    # Where some parts are solid.
+
+    def _run_of(self, before: int, after: int, i: int) -> list[int]:
+        """A part and its neighbours, on either side as far as the first that is not solid."""
+        run = [before, i, after]
         while self._solid[run[0]]:
             run.insert(0, self._previous[run[0]])
         while self._solid[run[-1]]:
             run.append(self._next[run[-1]])
-        return self._seam(run)
+        return run
 
-    def _seams_around(self, i: int) -> int:
-        """The one or two seams that a part touches: one if it is solid."""
-        left = self._seam_between(self._previous[i], i)
-        return left if self._solid[i] else left + self._seam_between(i, self._next[i])
+    def _seams_along(self, parts: Sequence[int]) -> int:
+        """All seams between the first and the last of these parts, which are not solid (or are the ends)."""
+        seams, run = 0, [parts[0]]
+        for i in parts[1:]:
+            run.append(i)
+            if not self._solid[i]:
+                seams += self._long_seam(run) if run[1:-1] else self._seam(*run)
+                run = [i]
+        return seams
 
-    def _seam(self, run: Sequence[int]) -> int:
-        """What the seam through ``run`` adds: its ends are cut (or the ends of the list), what is between is solid."""
-        end, small = self._end, self.counter.small
-        first, last = run[0], run[-1]
-        if len(run) == 2:
-            if first == end or last == end:
-                return 0
-            tail, head = self._tails[first], self._heads[last]
-            return small(tail + self.separator + head) - small(tail) - small(head)
-        tail, head = self._tails[first], self._heads[last]
-        texts = [self.texts[i] for i in run[1:-1]]
-        if first != end:
-            texts.insert(0, tail)
-        if last != end:
-            texts.append(head)
-        alone = small(tail) + small(head) + sum(self.sizes[i] for i in run[1:-1])
+    def _long_seam(self, run: Sequence[int]) -> int:
+        """What a seam adds that runs from a tail, or the start, through solid parts to a head, or the end."""
+        first, *solid, last = run
+        small = self.counter.small
+        texts = [self.texts[i] for i in solid]
+        alone = sum(self.sizes[i] for i in solid)
+        if first != self._end:
+            texts.insert(0, self._tails[first])
+            alone += small(self._tails[first])
+        if last != self._end:
+            texts.append(self._heads[last])
+            alone += small(self._heads[last])
         return small(self.separator.join(texts)) - alone

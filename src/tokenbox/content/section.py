@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from tokenbox.content.weight import exact_weight, weight_text
 from tokenbox.errors import InvalidSection
@@ -31,6 +31,8 @@ class Keep(StrEnum):
 
 
 _KEEPS = [keep.value for keep in Keep]
+# strategy, role, extra and keep of a section that says nothing of them.
+_PLAIN = (None, None, (), Keep.HEAD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,27 +63,33 @@ class Section:
     _digest: bytes | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # A layout may have a hundred thousand sections, and most have plain values.
+        # A layout may have a hundred thousand sections, most with plain values: those are passed quickly.
         if self.id.__class__ is not str or not self.id or not self.id.isascii():
             self._check_id()
         if self.content.__class__ is not str or not self.content.isascii():
             self._check_text("content", self.content)
         if self.priority.__class__ is not int or not -MAX_INTEGER <= self.priority <= MAX_INTEGER:
-            self._check_integer("priority", self.priority, -MAX_INTEGER)
-        if self.min.__class__ is not int or self.min:
-            self._check_integer("min", self.min, 0)
-        if self.grow.__class__ is not int or self.grow:
+            self._refuse("priority", f"is a whole number within 2**53, not {self.priority!r}")
+        if self.min.__class__ is not int or not 0 <= self.min <= MAX_INTEGER:
+            self._refuse("min", f"is a whole number of tokens, 0 or more, not {self.min!r}")
+        if self.grow.__class__ is not int or self.grow < 0:
             object.__setattr__(self, "grow", self._weight("grow", self.grow))
         if self.shrink.__class__ is not int or self.shrink < 0:
             object.__setattr__(self, "shrink", self._weight("shrink", self.shrink))
+        if self.keep.__class__ is not Keep or (self.strategy, self.role, self.extra, self.keep) != _PLAIN:
+            self._check_options()
+
+    def _check_options(self) -> None:
         if self.strategy is not None:
             object.__setattr__(self, "strategy", _pipeline(self.strategy))
         if self.role is not None:
-            self._check_role()
-        if self.extra != ():
-            object.__setattr__(self, "extra", self._items(self.extra))
-        if self.keep is not Keep.HEAD:
-            object.__setattr__(self, "keep", self._keep(self.keep))
+            self._check_text("role", self.role)
+            if not self.role:
+                self._refuse("role", "is a word such as 'user', not the empty text")
+        object.__setattr__(self, "extra", self._items(self.extra))
+        if self.keep not in _KEEPS:
+            self._refuse("keep", f"is one of {', '.join(_KEEPS)}, not {self.keep!r}")
+        object.__setattr__(self, "keep", Keep(self.keep))
 
     @property
     def critical(self) -> bool:
@@ -104,18 +112,22 @@ class Section:
             return value
         if not isinstance(value, Mapping):
             raise InvalidSection(
-                f"section {position} is neither a Section nor a mapping, but {type(value).__name__}.", position=position
+                f"section {position} is neither a Section nor a mapping, but {type(value).__name__}.",
+                position=position,
             )
         unknown = [key for key in value if key not in _FIELDS]
         if unknown:
             near = difflib.get_close_matches(str(unknown[0]), _FIELDS, 1)
             hint = f" Did you mean {near[0]!r}?" if near else f" It has: {', '.join(_FIELDS)}."
             raise InvalidSection(
-                f"section {value.get('id', position)!r} has no field {unknown[0]!r}.{hint}", field=str(unknown[0])
+                f"section {value.get('id', position)!r} has no field {unknown[0]!r}.{hint}",
+                field=str(unknown[0]),
             )
         missing = [name for name in ("id", "content") if name not in value]
         if missing:
-            raise InvalidSection(f"section {value.get('id', position)!r} needs {missing[0]!r}.", field=missing[0])
+            raise InvalidSection(
+                f"section {value.get('id', position)!r} needs {missing[0]!r}.", field=missing[0]
+            )
         return cls(**value)  # type: ignore[arg-type]  # __post_init__ checks every field
 
     def to_dict(self) -> dict[str, object]:
@@ -133,23 +145,15 @@ class Section:
             "keep": self.keep.value,
         }
 
-    def _refuse(self, name: str, what: str) -> None:
+    def _refuse(self, name: str, what: str) -> NoReturn:
         raise InvalidSection(f"section {self.id!r}: {name} {what}.", id=self.id, field=name)
 
     def _check_id(self) -> None:
         if type(self.id) is not str or not self.id:
-            raise InvalidSection(f"a section needs an id: a text that is not empty, not {self.id!r}.", field="id")
+            raise InvalidSection(
+                f"a section needs an id: a text that is not empty, not {self.id!r}.", field="id"
+            )
         self._check_text("id", self.id)
-
-    def _check_role(self) -> None:
-        self._check_text("role", self.role)
-        if not self.role:
-            self._refuse("role", "is a word such as 'user', not the empty text")
-
-    def _keep(self, value: object) -> Keep:
-        if value not in _KEEPS:
-            self._refuse("keep", f"is one of {', '.join(_KEEPS)}, not {value!r}")
-        return Keep(value)
 
     def _check_text(self, name: str, value: object) -> None:
         if type(value) is not str:
@@ -157,24 +161,18 @@ class Section:
         elif not value.isascii():
             text_digest(value)  # refuses lone surrogates
 
-    def _check_integer(self, name: str, value: object, least: int) -> None:
-        if type(value) is not int or not least <= value <= MAX_INTEGER:
-            self._refuse(name, f"is a whole number from {least} to {MAX_INTEGER}, not {value!r}")
-
     def _weight(self, name: str, value: object) -> int | Fraction:
         try:
             return exact_weight(value)
         except (ValueError, TypeError) as error:
             self._refuse(name, f"cannot be {value!r}: {error}")
-            raise  # for the type checker: _refuse always raises
 
     def _items(self, value: object) -> tuple[str, ...]:
         if isinstance(value, str) or not isinstance(value, Sequence):
             self._refuse("extra", f"is a list of texts, not {type(value).__name__}")
-        items = tuple(value)  # type: ignore[arg-type]
-        for item in items:
+        for item in value:
             self._check_text("extra", item)
-        return items
+        return tuple(value)
 
 
 _FIELDS = tuple(f.name for f in fields(Section) if f.init)
@@ -186,5 +184,7 @@ def _pipeline(value: object) -> Pipeline:
     if isinstance(value, Pipeline):
         return value
     if not isinstance(value, str):
-        raise InvalidSection(f"a strategy is a pipeline such as 'squeeze |> head(40)', not {type(value).__name__}.")
+        raise InvalidSection(
+            f"a strategy is a pipeline such as 'squeeze |> head(40)', not {type(value).__name__}."
+        )
     return parse_pipeline(value)

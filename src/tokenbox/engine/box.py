@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
 
+Form = tuple[str, int]
+"""A section's text, which the engine only hands back, and its size."""
+
+
 class Box(Protocol):
     """The constraints of one section. ``shrink == 0`` makes it critical."""
 
@@ -63,7 +67,7 @@ class Whole(Protocol):
         ...
 
     def compress(self, i: int, at_least: int) -> bool:
-        """Apply the section's strategy; keep the result if it is strictly smaller and not below ``at_least``."""
+        """Apply the section's strategy; keep the result if it is smaller and not below ``at_least``."""
         ...
 
     def truncate(self, i: int, at_most: int) -> None:
@@ -79,17 +83,19 @@ class Whole(Protocol):
         ...
 
     def extend(self, i: int, at_most: int) -> int:
-        """Take in whole leading extra items while the total grows by at most ``at_most``; returns how many."""
+        """Take in whole leading extra items while the total grows by at most ``at_most``: how many."""
         ...
 
-    def state(self, i: int) -> object:
+    def state(self, i: int) -> Form:
         """The section's present form, to come back to."""
         ...
 
-    def revert(self, i: int, state: object) -> None: ...
+    def revert(self, i: int, state: Form) -> None: ...
 
 
-def lay_out(boxes: Sequence[Box], budget: int, whole: Whole, *, reclaim: bool = False) -> tuple[int, list[Step]]:
+def lay_out(
+    boxes: Sequence[Box], budget: int, whole: Whole, *, reclaim: bool = False
+) -> tuple[int, list[Step]]:
     """Fit ``whole`` into ``budget`` tokens. Returns the fixed load and the steps taken, in order.
 
     Raises what ``whole.overflow`` makes (``ContextCriticalOverflow``) if the critical sections alone are
@@ -154,7 +160,9 @@ def compress(boxes: Sequence[Box], budget: int, whole: Whole) -> list[Step]:
     sizes = [whole.size(i) for i in order]
     totals = whole.drop_while_over(order, budget)
     overs = [total - budget for total in totals]
-    steps = list(map(Step, order, repeat(Action.DROP), repeat(Reason.STILL_OVER_WITHOUT), sizes, repeat(0), overs))
+    steps = list(
+        map(Step, order, repeat(Action.DROP), repeat(Reason.STILL_OVER_WITHOUT), sizes, repeat(0), overs)
+    )
     if len(steps) < len(order) and whole.total > budget:
         steps += shrink_section(order[len(steps)], boxes, budget, whole)
     return steps
@@ -177,30 +185,25 @@ def cut_or_drop(i: int, floor: int, budget: int, whole: Whole) -> Step:
     A cut changes what the section's end merges into, so the whole may still be over by what its
     join grew; then the rule is applied again with the deficit that is left.
     """
-    before, over = whole.size(i), whole.total - budget
-    limit = max(floor, before - over)
+    before = size = whole.size(i)
+    over = deficit = whole.total - budget
     while True:
+        limit = max(floor, size - deficit)
         whole.truncate(i, limit)
         size, deficit = whole.size(i), whole.total - budget
-        if size == 0:
-            reason = Reason.NOTHING_LEFT
-        elif size < floor:
-            reason = Reason.BELOW_MIN
-        elif deficit <= 0:
+        if size and size >= floor and deficit <= 0:
             return Step(i, Action.TRUNCATE, Reason.OVER, before, size, over, limit)
-        elif size - deficit >= max(floor, 1):
-            limit = size - deficit
-            continue
-        else:
-            reason = Reason.CUT_NOT_ENOUGH
-        whole.drop(i)
-        return Step(i, Action.DROP, reason, before, 0, over, limit)
+        if size <= floor:
+            break
+    reason = Reason.NOTHING_LEFT if size == 0 else Reason.BELOW_MIN if size < floor else Reason.CUT_NOT_ENOUGH
+    whole.drop(i)
+    return Step(i, Action.DROP, reason, before, 0, over, limit)
 
 
 def reclaim_lost(boxes: Sequence[Box], budget: int, whole: Whole, lost: Sequence[Step]) -> list[Step]:
     """Option ``reclaim``: in reverse order of loss, give back what now fits."""
     steps: list[Step] = []
-    for i in dict.fromkeys(step.index for step in reversed(lost)):
+    for i in dict.fromkeys(step.section for step in reversed(lost)):
         if whole.total >= budget:
             break
         steps += give_back(i, max(boxes[i].min, whole.size(i) + 1), budget, whole)
@@ -208,7 +211,7 @@ def reclaim_lost(boxes: Sequence[Box], budget: int, whole: Whole, lost: Sequence
 
 
 def give_back(i: int, at_least: int, budget: int, whole: Whole) -> list[Step]:
-    """The whole section; else its strategy's result; else a longer cut: what fits and is ``at_least`` tokens."""
+    """The whole section, else its strategy's result, else a longer cut; none is below ``at_least``."""
     room, now, before = budget - whole.total, whole.state(i), whole.size(i)
     whole.restore(i)
     size, over = whole.size(i), whole.total - budget

@@ -39,14 +39,14 @@ class Reason(StrEnum):
 
 
 class Step(NamedTuple):
-    """One recorded action: who (the section's ``index``), what, why, its tokens before and after.
+    """One recorded action: who (the ``section``'s index), what, why, its tokens before and after.
 
     ``over`` is how many tokens the whole was over the budget before the step (0 or less: it fitted);
     ``limit`` is the figure the step worked to; ``items`` the extra items taken in. A tuple rather than a
     dataclass because a layout may make a hundred thousand.
     """
 
-    index: int
+    section: int
     action: Action
     reason: Reason
     before: int

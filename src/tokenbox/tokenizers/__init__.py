@@ -1,4 +1,4 @@
-"""Tokenizers: protocol and identity, exact and estimated ones, truncation, the safe-cut index, the count cache."""
+"""Tokenizers: exact ones and estimates, by name or by file; truncation; the safe-cut index; the cache."""
 
 from tokenbox.tokenizers.cache import CacheInfo, CountCache
 from tokenbox.tokenizers.protocol import AdditiveTokenizer, BaseTokenizer, Tokenizer, TokenizerIdentity

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 
 # How many characters are looked at first when searching backwards; doubled until a cut is found.
-_FIRST_WINDOW = 64
+_FIRST_WINDOW = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,16 @@ class CutRules:
             if cut >= 0 or start == 0:
                 return cut
             window *= 4
+
+    def head(self, text: str) -> str:
+        """The text up to its first safe cut; all of it if there is none."""
+        cut = self.first(text)
+        return text if cut < 0 else text[:cut]
+
+    def tail(self, text: str) -> str:
+        """The text from its last safe cut; all of it if there is none."""
+        cut = self.last(text)
+        return text if cut < 0 else text[cut:]
 
     def is_cut(self, before: str, after: str) -> bool:
         """Whether the place between two single characters is a safe cut."""

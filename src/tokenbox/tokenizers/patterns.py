@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from tokenbox.tokenizers.cuts import GPT, UNIVERSAL, CutRules
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 GPT2_CUTS: Final = CutRules("gpt2", re.compile(r"[^\W_](?=[\x00-&(-/:-@\[-`{-\x7f])"))
 r"""After any letter or digit before an ASCII character that is none and no apostrophe. For the GPT-2
@@ -65,6 +65,20 @@ class Cutting:
 
     cuts: CutRules
     proven: bool
+
+    def chunks(self, text: str, size: int) -> Iterator[str]:
+        """``text`` in chunks of about ``size`` characters whose counts add up; whole where nothing is proven.
+
+        A chunk is longer where no safe cut follows.
+        """
+        start = 0
+        while self.proven and len(text) - start > size:
+            cut = self.cuts.first(text, start + size)
+            if cut < 0:
+                break
+            yield text[start:cut]
+            start = cut
+        yield text[start:]
 
 
 def cutting(pattern: str) -> Cutting:

@@ -86,7 +86,9 @@ class BaseTokenizer:
         return [count(text) for text in texts]
 
     def encode(self, text: str) -> list[int]:
-        raise UnsupportedOperation(f"{self.identity.name} is an estimate: it has counts, but no tokens to encode to.")
+        raise UnsupportedOperation(
+            f"{self.identity.name} is an estimate: it has counts, but no tokens to encode to."
+        )
 
     def decode(self, tokens: Sequence[int]) -> str:
         raise UnsupportedOperation(f"{self.identity.name} is an estimate: it has no tokens to decode.")

@@ -46,20 +46,21 @@ def get(name: str, engine: Engine = "auto") -> Tokenizer:
     """The tokenizer of that name; the same object each time. Nothing is loaded before the first count.
 
     ``file:PATH`` opens a vocabulary file (``.tiktoken``, ``tokenizer.json``, SentencePiece ``.model``,
-    ``tekken.json``, GGUF). ``engine`` is for the byte-pair vocabularies: ``tiktoken``, ``fast`` (fastokens, the extra
-    ``fast``), or ``auto``, which changes to the fast one once it is worth its loading.
+    ``tekken.json``, GGUF). ``engine`` is for the byte-pair vocabularies: ``tiktoken``, ``fast`` (fastokens,
+    the extra ``fast``), or ``auto``, which changes to the fast one once it is worth its loading.
 
     Raises :class:`UnknownTokenizer`, :class:`VocabularyError` for a file, or ``MissingExtra``.
     """
     if name.startswith(FILE_PREFIX):
-        from tokenbox.tokenizers.files import open_vocabulary  # noqa: PLC0415  # only who names a file pays for it
+        from tokenbox.tokenizers.files import open_vocabulary  # noqa: PLC0415  # on use
 
         return open_vocabulary(name.removeprefix(FILE_PREFIX))
     if name not in _SUMMARIES:
         near = difflib.get_close_matches(name, _SUMMARIES, 1)
         hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(_SUMMARIES)}."
         raise UnknownTokenizer(
-            f"no tokenizer is called {name!r}. {hint} A vocabulary file is named as {FILE_PREFIX}PATH.", name=name
+            f"no tokenizer is called {name!r}. {hint} A vocabulary file is named as {FILE_PREFIX}PATH.",
+            name=name,
         )
     with _lock:
         if (name, engine) not in _made:
@@ -80,11 +81,16 @@ def available() -> list[TokenizerEntry]:
 
 
 class CallableTokenizer(BaseTokenizer):
-    """Any function from a text to its count. Nothing is known of it, so it is an estimate unless declared exact."""
+    """Any function from a text to its count.
+
+    Nothing is known of it, so it is an estimate unless it is declared exact.
+    """
 
     cacheable = False
 
-    def __init__(self, function: Callable[[str], int], name: str | None = None, *, exact: bool = False) -> None:
+    def __init__(
+        self, function: Callable[[str], int], name: str | None = None, *, exact: bool = False
+    ) -> None:
         self._function = function
         label = name or getattr(function, "__qualname__", None) or type(function).__qualname__
         # What a function does cannot be fingerprinted; its name is what a record can say of it.
@@ -120,7 +126,9 @@ def as_tokenizer(value: str | Tokenizer | Callable[[str], int]) -> Tokenizer:
         return value
     if callable(value):
         return CallableTokenizer(value)
-    raise TokenizerError(f"a tokenizer is a name, an object with count(), or a function, not {type(value).__name__}.")
+    raise TokenizerError(
+        f"a tokenizer is a name, an object with count(), or a function, not {type(value).__name__}."
+    )
 
 
 def _make(name: str, engine: Engine) -> Tokenizer:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import binascii
 import hashlib
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -43,16 +43,20 @@ def load(name: str) -> Ranks:
     """
     published = PUBLISHED_SHA256.get(name)
     if published is None:
-        raise VocabularyError(f"no vocabulary {name!r} in the package. There are: {', '.join(sorted(PUBLISHED_SHA256))}.")
+        known = ", ".join(sorted(PUBLISHED_SHA256))
+        raise VocabularyError(f"no vocabulary {name!r} in the package. There are: {known}.")
     try:
         data = (_DATA / f"{name}.xz").read_bytes()
     except OSError as error:
-        raise VocabularyError(f"the vocabulary {name} is missing from the package: {error}. Install tokenbox again.") from None
+        raise VocabularyError(
+            f"the vocabulary {name} is missing from the package ({error.strerror}). Install tokenbox again."
+        ) from None
     tokens = unpack(data, name)
     found = hashlib.sha256(rank_file(tokens)).hexdigest()
     if found != published:
         raise VocabularyError(
-            f"the vocabulary {name} in the package is damaged: SHA-256 {found}, published {published}. Install tokenbox again.",
+            f"the vocabulary {name} in the package is damaged: SHA-256 {found} instead of {published}. "
+            "Install tokenbox again.",
             sha256=found,
             published=published,
         )
@@ -91,7 +95,7 @@ def unpack(data: bytes, name: str) -> list[bytes]:
     ends = list(accumulate(body[8:start], initial=start))
     if ends[-1] != len(body):
         raise damaged
-    return [body[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+    return [body[a:b] for a, b in pairwise(ends)]
 
 
 def rank_file(tokens: Sequence[bytes]) -> bytes:
@@ -119,12 +123,16 @@ def read_rank_file(data: bytes, name: str) -> Ranks:
         except ValueError:
             raise VocabularyError(_bad_line(name, number, "is not `base64 rank`"), line=number) from None
         if not token or len(token) > MAX_TOKEN_BYTES or not 0 <= rank <= MAX_RANK:
-            raise VocabularyError(_bad_line(name, number, "has an empty token or a rank that is no whole number"), line=number)
+            what = "has an empty token or a rank that is no whole number"
+            raise VocabularyError(_bad_line(name, number, what), line=number)
         if token in ranks:
-            raise VocabularyError(_bad_line(name, number, f"repeats the token of rank {ranks[token]}"), line=number)
+            what = f"repeats the token of rank {ranks[token]}"
+            raise VocabularyError(_bad_line(name, number, what), line=number)
         ranks[token] = rank
         if len(ranks) > MAX_TOKENS:
-            raise VocabularyError(f"{name}: more than {MAX_TOKENS:,} tokens, which is no vocabulary we know of.")
+            raise VocabularyError(
+                f"{name}: more than {MAX_TOKENS:,} tokens, which is no vocabulary we know of."
+            )
     check_ranks(ranks, name)
     return ranks
 
@@ -138,8 +146,8 @@ def check_ranks(ranks: Mapping[bytes, int], name: str) -> None:
     lost = [byte for byte in range(256) if bytes((byte,)) not in ranks]
     if lost:
         raise VocabularyError(
-            f"{name}: {len(lost)} of the 256 bytes have no token (the first is 0x{lost[0]:02x}), so not every text can "
-            "be counted. Check that the file was fetched whole.",
+            f"{name}: {len(lost)} of the 256 bytes have no token (the first is 0x{lost[0]:02x}): not every "
+            "text can be counted. Check that the file was fetched whole.",
             missing_bytes=len(lost),
         )
 

@@ -1,0 +1,119 @@
+"""Single operations of tokenbox beside the same thing done with tiktoken: count, recount, prefix."""
+
+from __future__ import annotations
+
+import random
+import time
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import counters
+import workload
+
+from tokenbox import tokenizers
+
+if TYPE_CHECKING:
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+MEGABYTE = 1_000_000
+SIZES = {"1 KB": 1_000, "10 KB": 10_000, "1 MB": MEGABYTE}
+TEXTS = {"1 KB": 300, "10 KB": 60, "1 MB": 3}
+PREFIXES = (1_000, 100_000)
+EDITS = 300
+
+
+def measure(engine: str, rounds: int) -> dict[str, Any]:
+    """Medians, ours and tiktoken's in turn; every result is compared with tiktoken's own."""
+    tokenizer = tokenizers.get("o200k_base", engine=engine)
+    tokenizer.count("warm up")
+    result: dict[str, Any] = {"count": throughput(tokenizer, rounds)}
+    for name, part in (("edit", recount), ("prefix", prefix)):
+        try:
+            result[name] = part(tokenizer, rounds)
+        except ImportError as error:
+            result[name] = {"error": str(error)}
+    return result
+
+
+def throughput(tokenizer: Tokenizer, rounds: int) -> dict[str, Any]:
+    encode = counters.o200k().encode_ordinary
+    document = workload.megabyte(4 * MEGABYTE)
+    result = {}
+    for label, size in SIZES.items():
+        texts = [document[start : start + size] for start in range(0, size * TEXTS[label], size)]
+        ours, peers = [], []
+        wrong = 0
+        for _ in range(rounds):
+            start = time.perf_counter()
+            counted = [tokenizer.count(text) for text in texts]
+            between = time.perf_counter()
+            expected = [len(encode(text)) for text in texts]
+            end = time.perf_counter()
+            ours.append(between - start)
+            peers.append(end - between)
+            wrong += sum(a != b for a, b in zip(counted, expected, strict=True))
+        volume = sum(map(len, texts))
+        result[label] = {"ours": volume / median(ours), "tiktoken": volume / median(peers), "wrong": wrong}
+    return result
+
+
+def recount(tokenizer: Tokenizer, rounds: int) -> dict[str, Any]:
+    from tokenbox.tokenizers.index import TextIndex  # told apart from the rest if it fails
+
+    encode = counters.o200k().encode_ordinary
+    text = workload.megabyte(MEGABYTE)
+    start = time.perf_counter()
+    index = TextIndex(text, tokenizer)
+    build = time.perf_counter() - start
+    choose = random.Random(7)
+    seconds, full, wrong = [], [], 0
+    for edit in range(EDITS):
+        place = choose.randrange(len(text) - 20)
+        removed = choose.choice((0, 0, 5, 12))
+        new = choose.choice((" edited", "x", "\nreturn None\n", "", "é"))
+        start = time.perf_counter()
+        index.replace(place, place + removed, new)
+        seconds.append(time.perf_counter() - start)
+        text = text[:place] + new + text[place + removed :]
+        if edit % (EDITS // 10) == 0:
+            start = time.perf_counter()
+            expected = len(encode(text))
+            full.append(time.perf_counter() - start)
+            wrong += index.count() != expected if callable(index.count) else index.count != expected
+    return {
+        "ours": median(seconds),
+        "worst": max(seconds),
+        "build": build,
+        "tiktoken": median(full),
+        "checked": len(full),
+        "wrong": wrong,
+    }
+
+
+def prefix(tokenizer: Tokenizer, rounds: int) -> dict[str, Any]:
+    from tokenbox.tokenizers.truncation import truncate
+
+    encoding = counters.o200k()
+    result = {}
+    for tokens in PREFIXES:
+        ours, peers = [], []
+        wrong = shorter = 0
+        for turn in range(max(rounds, 5)):
+            # a text of its own each time, so that nothing can be remembered
+            text = f"{turn}\n{workload.megabyte(MEGABYTE)}"
+            start = time.perf_counter()
+            cut = truncate(text, tokens, tokenizer)
+            between = time.perf_counter()
+            plain = encoding.decode(encoding.encode_ordinary(text)[:tokens])
+            end = time.perf_counter()
+            ours.append(between - start)
+            peers.append(end - between)
+            wrong += not text.startswith(cut) or len(encoding.encode_ordinary(cut)) > tokens
+            shorter += len(cut) < len(plain.rstrip("\ufffd"))
+        result[str(tokens)] = {
+            "ours": median(ours),
+            "tiktoken": median(peers),
+            "wrong": wrong,
+            "shorter": shorter,
+        }
+    return result

@@ -1,0 +1,42 @@
+"""Runs a suite of measurements: ``python bench/run.py layout [--quick]``.
+
+A suite is a module ``bench_NAME`` with ``run(options) -> results`` and ``table(results) -> text``.
+The results go to bench/results/NAME.json, the table to bench/results/NAME.md and to the terminal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results"
+
+
+def main() -> int:
+    suites = sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py"))
+    parser = argparse.ArgumentParser(
+        prog="bench/run.py", description="Measure tokenbox beside other libraries."
+    )
+    parser.add_argument("suite", choices=suites)
+    parser.add_argument("--quick", action="store_true", help="small sizes, few repeats; results are not kept")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the table and the figures")
+    options = parser.parse_args()
+    suite = importlib.import_module(f"bench_{options.suite}")
+    results = suite.run(quick=options.quick)
+    table = suite.table(results)
+    print(table)
+    if not options.quick:
+        options.results.mkdir(parents=True, exist_ok=True)
+        (options.results / f"{options.suite}.json").write_text(
+            json.dumps(results, indent=1) + "\n", encoding="utf-8"
+        )
+        (options.results / f"{options.suite}.md").write_text(table, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

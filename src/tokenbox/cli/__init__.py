@@ -1,0 +1,16 @@
+"""The command line: ``tokenbox``. One file per command; each imports what it needs when it runs."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command (default: that of this process) and return its exit status."""
+    from tokenbox.cli.app import run  # noqa: PLC0415  # importing the package does not build a command line
+
+    return run(sys.argv[1:] if arguments is None else list(arguments))

@@ -1,0 +1,111 @@
+"""The commands put together, and every way in which one of them can end."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import Annotated
+
+import typer
+
+from tokenbox.cli import count, diff, layout, lenses, schema, tokenizers
+from tokenbox.cli.outcome import Exit, report
+from tokenbox.cli.streams import (
+    ReaderGoneError,
+    abandon_output,
+    finish_output,
+    json_bytes,
+    write_bytes,
+    write_error,
+    write_text,
+)
+from tokenbox.errors import TokenboxError
+from tokenbox.render.lines import printable
+
+EPILOG = (
+    "Exit status: 0 done, 2 bad usage or input, 3 the critical sections do not fit, 130 interrupted, 1 a bug."
+)
+
+
+def build_app() -> typer.Typer:
+    """The application. On a terminal its help has colours and frames, elsewhere it is plain text."""
+    app = typer.Typer(
+        help="Compile LLM context into token budgets: exact, deterministic, explained.",
+        epilog=EPILOG,
+        rich_markup_mode="markdown" if sys.stdout.isatty() else None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    app.callback()(options)
+    for command in (
+        count.count,
+        layout.layout,
+        diff.diff,
+        tokenizers.tokenizers,
+        lenses.lenses,
+        schema.schema,
+    ):
+        app.command()(command)
+    return app
+
+
+def show_version(asked: bool) -> None:
+    if asked:
+        from tokenbox.__about__ import __version__  # noqa: PLC0415
+
+        write_text(f"tokenbox {__version__}\n")
+        raise typer.Exit
+
+
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=show_version, help="Print the version.")
+    ] = False,
+) -> None:
+    """What comes before a command; a callback has done it by now."""
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command and return its exit status. Bad input ends in a message, never in a traceback."""
+    try:
+        status = _invoke(arguments or ["--help"])
+        finish_output()
+    except ReaderGoneError:
+        # As with `| head`: whoever reads has seen enough, so nothing is wrong.
+        abandon_output()
+        return Exit.OK
+    except TokenboxError as error:
+        # Only the output itself fails out here.
+        abandon_output()
+        return report(error)
+    except KeyboardInterrupt:
+        abandon_output()
+        return Exit.INTERRUPTED
+    return status
+
+
+def _invoke(arguments: list[str]) -> int:
+    try:
+        status = build_app()(args=arguments, prog_name="tokenbox", standalone_mode=False)
+    except (ReaderGoneError, TokenboxError):
+        raise
+    except Exception as error:  # noqa: BLE001  # the last line of defence
+        status = _failed(error, as_json="--json" in arguments)
+    return int(status or 0)
+
+
+def _failed(error: Exception, *, as_json: bool) -> Exit:
+    """Say what is wrong with the usage, or, as it should never be, with tokenbox."""
+    # typer keeps the class of its usage errors to itself; this is what makes one.
+    describe = getattr(error, "format_message", None)
+    code = "internal_error" if describe is None else "usage"
+    message = f"{type(error).__name__}: {error}" if describe is None else str(describe())
+    if as_json:
+        write_bytes(json_bytes({"error": {"code": code, "message": message}}))
+    write_error(f"error: {printable(message)} ({code})\n")
+    if describe is None:
+        write_error(f"This is a bug in tokenbox; please report it.\n{traceback.format_exc()}")
+        return Exit.BUG
+    context = getattr(error, "ctx", None)
+    write_error(f"Help: {'tokenbox' if context is None else context.command_path} --help\n")
+    return Exit.BAD_INPUT

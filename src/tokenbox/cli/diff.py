@@ -1,0 +1,108 @@
+"""``tokenbox diff``: what changes between two layouts."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tokenbox.cli import terminal
+from tokenbox.cli.choices import budgets_in
+from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.streams import json_bytes, read_text, write_bytes, write_text
+from tokenbox.errors import LayoutError
+from tokenbox.render.lines import printable
+
+if TYPE_CHECKING:
+    from tokenbox.compose.diff import Record
+    from tokenbox.compose.record import Layout
+
+_TWO = 2
+
+
+def diff(
+    documents: Annotated[
+        list[str],
+        typer.Argument(metavar="A [B]", help="Layout documents, or results saved by `layout --json`."),
+    ],
+    budgets: Annotated[
+        str | None,
+        typer.Option(
+            "--budgets", metavar="TOKENS,TOKENS", help="Compare two budgets: of A alone, or of A and B."
+        ),
+    ] = None,
+    tokenizer: Annotated[
+        str | None, typer.Option("--tokenizer", "-t", metavar="NAME", help="Instead of the documents' own.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="Exit with 1 if there is a difference.")
+    ] = False,
+    allow_outside: Annotated[
+        bool, typer.Option("--allow-outside", help="Let the documents name files outside their folders.")
+    ] = False,
+) -> int:
+    """Show what changes between two layouts.
+
+    Figures, sections, and the first changed byte of the text.
+
+    Example: tokenbox diff prompt.toml --budgets 8000,2000
+    """
+    with reporting(as_json=as_json):
+        pairs = _pairs(documents, budgets)
+        with terminal.progress("laying out"):
+            from tokenbox.compose.diff import diff as compare  # noqa: PLC0415
+
+            sides = [_side(name, budget, tokenizer, allow_outside=allow_outside) for name, budget in pairs]
+            changes = compare(*sides)
+        if as_json:
+            write_bytes(json_bytes(changes.to_dict()))
+        else:
+            labels = [f"{name}{'' if budget is None else f' in {budget:,} tokens'}" for name, budget in pairs]
+            write_text(f"--- {printable(labels[0])}\n+++ {printable(labels[1])}\n{changes}\n")
+    return Exit.DIFFERENT if exit_code and not changes.same else Exit.OK
+
+
+def _pairs(documents: list[str], budgets: str | None) -> list[tuple[str, int | None]]:
+    """The two sides: each a document and its budget, None where that is the document's own."""
+    if len(documents) > _TWO:
+        raise UsageProblem(f"diff compares two layouts, not {len(documents)}.")
+    sizes: list[int] = [] if budgets is None else budgets_in(budgets, "--budgets")
+    if sizes and len(sizes) != _TWO:
+        raise UsageProblem(f"--budgets takes two budgets, as in 8000,2000; not {len(sizes)}.")
+    if len(documents) < _TWO and not sizes:
+        raise UsageProblem("name two layouts, or one document and two budgets: --budgets 8000,2000.")
+    return list(zip([documents[0], documents[-1]], sizes or [None, None], strict=True))
+
+
+def _side(name: str, budget: int | None, tokenizer: str | None, *, allow_outside: bool) -> Layout | Record:
+    """A saved result as it is; a document laid out."""
+    from tokenbox.documents import read_document  # noqa: PLC0415
+
+    saved = _saved(name)
+    if saved is None:
+        return read_document(name, allow_outside=allow_outside).layout(budget=budget, tokenizer=tokenizer)
+    if budget is not None or tokenizer is not None:
+        option = "--tokenizer" if budget is None else "--budgets"
+        raise UsageProblem(
+            f"{name} is a saved result: it cannot be laid out again, so {option} does not apply."
+        )
+    from tokenbox.compose.diff import Record  # noqa: PLC0415
+
+    try:
+        return Record.from_dict(saved)
+    except LayoutError as error:
+        raise LayoutError(f"{name} is {error.message}", file=name) from None
+
+
+def _saved(name: str) -> object:
+    """What a JSON file holds, if that is a result rather than a document; else None."""
+    if not name.lower().endswith(".json"):
+        return None
+    try:
+        data = json.loads(read_text(name))
+    except (ValueError, RecursionError):
+        return None  # reading it as a document says what is wrong, and where
+    # A document has neither key; --json writes one of them.
+    return data if isinstance(data, dict) and ("schema" in data or "error" in data) else None

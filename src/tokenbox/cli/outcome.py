@@ -1,0 +1,58 @@
+"""How a command ends: its exit status, and an error as a message or as JSON."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import typer
+
+from tokenbox.cli.streams import json_bytes, write_bytes, write_error
+from tokenbox.errors import ContextCriticalOverflow, TokenboxError
+from tokenbox.render.lines import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Exit(IntEnum):
+    """The exit statuses, also in docs/cli.md."""
+
+    OK = 0
+    BUG = 1
+    DIFFERENT = 1  # of `diff --exit-code`, as in diff(1)
+    BAD_INPUT = 2
+    DOES_NOT_FIT = 3
+    INTERRUPTED = 130
+
+
+class UsageProblem(TokenboxError):
+    """Options that do not go together, or a value that is none."""
+
+    code = "usage"
+
+
+def status_of(error: TokenboxError) -> Exit:
+    return Exit.DOES_NOT_FIT if isinstance(error, ContextCriticalOverflow) else Exit.BAD_INPUT
+
+
+@contextmanager
+def reporting(*, as_json: bool = False) -> Iterator[None]:
+    """A failure inside becomes one message on standard error, and with ``as_json`` the result too."""
+    try:
+        yield
+    except TokenboxError as error:
+        if as_json:
+            write_bytes(json_bytes({"error": error.to_dict()}))
+        raise typer.Exit(report(error)) from None
+
+
+def report(error: TokenboxError) -> Exit:
+    """Write the message for a person; a terminal also shows what does not fit."""
+    from tokenbox.cli import terminal  # noqa: PLC0415
+
+    if isinstance(error, ContextCriticalOverflow) and terminal.errors_are_seen():
+        terminal.show_overflow(error)
+    write_error(f"error: {printable(error.message)} ({error.code})\n")
+    return status_of(error)

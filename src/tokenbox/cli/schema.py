@@ -1,0 +1,32 @@
+"""``tokenbox schema``: the published JSON Schemas."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from tokenbox.cli.outcome import Exit, reporting
+from tokenbox.cli.streams import json_bytes, write_bytes
+
+
+class Which(StrEnum):
+    LAYOUT = "layout"
+    RESULT = "result"
+
+
+def schema(
+    which: Annotated[
+        Which, typer.Argument(help="Of layout documents, or of the JSON of a result.")
+    ] = Which.LAYOUT,
+) -> int:
+    """Print the JSON Schema of documents or results.
+
+    Example: tokenbox schema > layout.schema.json
+    """
+    with reporting():
+        from tokenbox.documents import layout_schema, result_schema  # noqa: PLC0415
+
+        write_bytes(json_bytes(layout_schema() if which is Which.LAYOUT else result_schema()))
+    return Exit.OK

@@ -1,0 +1,172 @@
+"""Bytes in and out: files, standard input and output. Text is UTF-8, and no newline is ever translated."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tokenbox.errors import TokenboxError
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+STDIN = "-"
+# One text larger than this is a mistake, or never ends (a device).
+MAX_BYTES = 256 * 1024 * 1024
+
+
+class ReaderGoneError(Exception):
+    """Nobody reads the output any more."""
+
+
+class UnreadableInput(TokenboxError):
+    """A file or standard input is no readable text. ``details`` has ``file`` and maybe ``byte``, from 0."""
+
+    code = "input_unreadable"
+
+
+class OutputFailed(TokenboxError):
+    """The result cannot be written: the disk is full, or the file may not be changed."""
+
+    code = "output_failed"
+
+
+def read_text(name: str) -> str:
+    """The text of the file ``name``, or of standard input for ``-``. Raises :class:`UnreadableInput`."""
+    shown = "standard input" if name == STDIN else name
+    try:
+        if name == STDIN:
+            data = sys.stdin.buffer.read(MAX_BYTES + 1)
+        else:
+            with Path(name).open("rb") as file:
+                data = file.read(MAX_BYTES + 1)
+    except IsADirectoryError:
+        raise UnreadableInput(
+            f"{shown} is a folder, not a file. Name the files in it, such as {os.path.join(name, '*')}.",  # noqa: PTH118
+            file=name,
+        ) from None
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise UnreadableInput(f"{shown} cannot be read: {said}.", file=name) from None
+    return decoded(data, shown, name)
+
+
+def decoded(data: bytes, shown: str, name: str) -> str:
+    if len(data) > MAX_BYTES:
+        raise UnreadableInput(
+            f"{shown} has more than {MAX_BYTES:,} bytes. Split it, or give a part of it.",
+            file=name,
+            limit=MAX_BYTES,
+        )
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise UnreadableInput(
+            f"{shown} is not UTF-8 text: byte {error.start:,} is 0x{data[error.start]:02X}. "
+            "It is a binary file, or in another encoding: convert it to UTF-8.",
+            file=name,
+            byte=error.start,
+        ) from None
+
+
+def write_bytes(data: bytes, *, flush: bool = False) -> None:
+    """``data`` on standard output, as it is."""
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        if flush:
+            sys.stdout.buffer.flush()
+    except OSError as error:
+        _output_failed(error)
+
+
+def write_text(text: str) -> None:
+    """``text`` for a person on standard output; what its encoding does not have is escaped."""
+    write_bytes(text.encode(sys.stdout.encoding or "utf-8", "backslashreplace"))
+
+
+def write_error(text: str) -> None:
+    """``text`` on standard error. If that is closed, there is nobody to tell."""
+    with suppress(OSError, ValueError):
+        encoding = sys.stderr.encoding or "utf-8"
+        sys.stderr.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        sys.stderr.flush()
+
+
+def finish_output() -> None:
+    """Hand over what is still buffered."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        _output_failed(error)
+
+
+def abandon_output() -> None:
+    """Let the interpreter end without trying once more to write what nobody takes."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+def json_bytes(value: object, *, one_line: bool = False) -> bytes:
+    """``value`` as JSON with its newline, in UTF-8."""
+    layout: dict[str, object] = {"separators": (",", ":")} if one_line else {"indent": 2}
+    text = json.dumps(value, ensure_ascii=False, default=str, **layout) + "\n"  # type: ignore[arg-type]
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # a file name that is not UTF-8
+        return (json.dumps(value, default=str, **layout) + "\n").encode()  # type: ignore[arg-type]
+
+
+def write_file(name: str, data: bytes) -> None:
+    """Make ``data`` the content of the file ``name``: all of it, or the file stays as it was.
+
+    Raises :class:`OutputFailed`.
+    """
+    path = Path(os.path.realpath(name))
+    try:
+        mode = path.stat().st_mode if path.exists() else None
+        if mode is not None and not stat.S_ISREG(mode):
+            path.write_bytes(data)  # a device or pipe is written to, not replaced; a folder refuses
+            return
+        _replace(path, data, 0o666 & ~_umask() if mode is None else stat.S_IMODE(mode))
+    except OSError as error:
+        raise OutputFailed(f"{name} cannot be written: {error.strerror or error}.", file=name) from None
+
+
+def _replace(path: Path, data: bytes, mode: int) -> None:
+    handle, draft = tempfile.mkstemp(prefix=f".{path.name[:64]}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            _write_through(file, data)
+        Path(draft).chmod(mode)
+        Path(draft).replace(path)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise
+
+
+def _write_through(file: BinaryIO, data: bytes) -> None:
+    file.write(data)
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _umask() -> int:
+    """The umask can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _output_failed(error: OSError) -> None:
+    if isinstance(error, BrokenPipeError):
+        raise ReaderGoneError from None
+    raise OutputFailed(f"standard output cannot be written: {error.strerror or error}.") from None

@@ -1,0 +1,167 @@
+"""What a person sees: colours on a terminal, plain text elsewhere, and progress where it takes long."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from tokenbox.cli.streams import write_text
+from tokenbox.render.lines import (
+    ASCII,
+    UNICODE,
+    Charset,
+    Line,
+    Span,
+    Style,
+    cells,
+    fit_line,
+    plain,
+    printable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import TextIO
+
+    from tokenbox.errors import ContextCriticalOverflow
+
+COLOURS = {
+    Style.PLAIN: "",
+    Style.STRONG: "bold",
+    Style.FAINT: "dim",
+    Style.CRITICAL: "magenta",
+    Style.KEPT: "cyan",
+    Style.EXPANDED: "green",
+    Style.COMPRESSED: "yellow",
+    Style.TRUNCATED: "bright_yellow",
+    Style.DROPPED: "red",
+    Style.FREE: "dim green",
+}
+# Nobody watches a progress bar for less.
+PATIENCE_SECONDS = 1.0
+
+
+def width() -> int:
+    """Columns: COLUMNS, or the terminal's, or 80."""
+    return shutil.get_terminal_size((80, 24)).columns
+
+
+def charset(stream: TextIO | None = None) -> Charset:
+    """The characters that the encoding of the stream (default: standard output) has."""
+    stream = sys.stdout if stream is None else stream
+    drawn = "".join(
+        [*UNICODE.bars.values(), UNICODE.arrow, UNICODE.minus, UNICODE.critical, UNICODE.ellipsis]
+    )
+    try:
+        drawn.encode(stream.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return ASCII
+    return UNICODE
+
+
+def is_seen() -> bool:
+    """Whether standard output is a terminal."""
+    return sys.stdout.isatty()
+
+
+def errors_are_seen() -> bool:
+    return sys.stderr.isatty()
+
+
+def show(lines: Sequence[Line]) -> None:
+    """The lines on standard output."""
+    if is_seen():
+        _colour(lines, sys.stdout)
+    else:
+        write_text(plain(lines))
+
+
+def show_overflow(error: ContextCriticalOverflow) -> None:
+    """The critical sections against the budget, on standard error."""
+    from tokenbox.render.explain import overflow_picture  # noqa: PLC0415
+
+    _colour(overflow_picture(error, width(), charset(sys.stderr)), sys.stderr)
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[Line]:
+    """Aligned columns; the last is cut at the width of a terminal."""
+    drawn = charset()
+    texts = [[printable(text, drawn) for text in row] for row in rows]
+    widths = [max(cells(row[i]) for row in [heads, *texts]) for i in range(len(heads))]
+    lines: list[Line] = [_row(heads, widths, [Style.FAINT] * len(heads))]
+    lines += [_row(row, widths, [Style.STRONG] + [Style.PLAIN] * (len(heads) - 1)) for row in texts]
+    # In a pipe nothing is cut: there is no edge, and a program may read it.
+    return [fit_line(line, width() if is_seen() else 1_000_000, drawn) for line in lines]
+
+
+def _row(texts: Sequence[str], widths: Sequence[int], styles: Sequence[Style]) -> Line:
+    return [
+        Span(f"{text}{' ' * (size - cells(text))}  ", style)
+        for text, size, style in zip(texts, widths, styles, strict=True)
+    ]
+
+
+@contextmanager
+def progress(what: str, total: int | None = None) -> Iterator[Callable[[], None]]:
+    """Yields what to call after each of ``total`` pieces. Shown on a terminal only, once it takes long."""
+    if not errors_are_seen():
+        yield lambda: None
+        return
+    meter = _Meter(what, total)
+    timer = threading.Timer(PATIENCE_SECONDS, meter.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield meter.advance
+    finally:
+        timer.cancel()
+        meter.stop()
+
+
+class _Meter:
+    """A progress bar that may never be shown; its library is imported only if it is."""
+
+    def __init__(self, what: str, total: int | None) -> None:
+        self._what, self._total, self._done = what, total, 0
+        self._lock = threading.Lock()
+        self._ended = False
+        self._bar: object = None
+
+    def start(self) -> None:
+        from rich.console import Console  # noqa: PLC0415
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn  # noqa: PLC0415
+
+        with self._lock, suppress(OSError):
+            if self._ended:
+                return
+            columns = [SpinnerColumn(), TextColumn("{task.description}")]
+            if self._total is not None and self._total > 1:
+                columns += [BarColumn(), MofNCompleteColumn()]
+            self._bar = Progress(*columns, console=Console(file=sys.stderr), transient=True)
+            self._bar.add_task(self._what, total=self._total, completed=self._done)
+            self._bar.start()
+
+    def advance(self) -> None:
+        with self._lock:
+            self._done += 1
+            if self._bar is not None:
+                self._bar.update(0, completed=self._done)
+
+    def stop(self) -> None:
+        with self._lock, suppress(OSError):
+            self._ended = True
+            if self._bar is not None:
+                self._bar.stop()
+
+
+def _colour(lines: Sequence[Line], stream: TextIO) -> None:
+    from rich.console import Console  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    # Rich respects NO_COLOR and TERM. The lines have their width already, so nothing is wrapped or cropped.
+    console = Console(file=stream, highlight=False, soft_wrap=True)
+    for line in lines:
+        console.print(Text.assemble(*((span.text, COLOURS[span.style]) for span in line)))

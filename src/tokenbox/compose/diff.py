@@ -1,0 +1,322 @@
+"""What differs between two layouts, field by field, and the first byte where their texts part.
+
+Two layouts of one process can be compared, and two records read back from JSON. A record knows less (not the
+inputs, not the text of each section); what is not known is None and never counts as equal or different.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from tokenbox.compose.record import SCHEMA, Layout
+from tokenbox.content.section import Section
+from tokenbox.engine.result import Decision
+from tokenbox.errors import LayoutError
+from tokenbox.render.lines import cells, pad, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+CONTEXT = 32
+MAX_NAME = 48
+_BLOCK = 4_096
+
+# The fields of a record that are one value, in the order in which a difference is looked for.
+_VALUES = ("budget", "separator", "reclaim", "total", "joins", "fixed_load", "pricing")
+_COUNTED = frozenset({"total", "joins", "fixed_load"})
+_TOKENIZER = ("name", "version", "fingerprint", "exact")
+_INPUTS = tuple(f.name for f in fields(Section) if f.init and f.name != "id")
+
+
+@dataclass(frozen=True, slots=True)
+class SectionState:
+    """One section of a record. ``text`` and ``input`` are None where the record does not have them."""
+
+    id: str
+    decision: Decision
+    base_size: int
+    size: int
+    text: str | None = None
+    input: Section | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        return {"decision": self.decision.value, "base_size": self.base_size, "size": self.size}
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What two layouts are compared by. ``values`` has every single value; None is unknown."""
+
+    values: Mapping[str, object]
+    sections: tuple[SectionState, ...]
+    text: str
+    digest: str
+
+    @classmethod
+    def of(cls, layout: Layout) -> Record:
+        values = {name: getattr(layout, name) for name in _VALUES}
+        values |= {f"tokenizer.{name}": value for name, value in layout.tokenizer.to_dict().items()}
+        states = tuple(
+            SectionState(s.id, s.decision, s.base_size, s.size, text, section)
+            for s, text, section in zip(layout.sections, layout.texts, layout.inputs, strict=True)
+        )
+        return cls(values, states, layout.text, layout.digest)
+
+    @classmethod
+    def from_dict(cls, data: object) -> Record:
+        """The record in what ``Layout.to_dict()`` made. Raises :class:`LayoutError` if it is not one."""
+        top = _checked(data, {"budget": int, "total": int, "text": str, "digest": str}, "")
+        if top.get("schema") != SCHEMA:
+            raise LayoutError(f"not a saved layout: schema is {top.get('schema')!r}, not {SCHEMA!r}.")
+        values = {name: top.get(name) for name in _VALUES}
+        tokenizer = _checked(
+            top.get("tokenizer"), {"name": str, "fingerprint": str, "exact": bool}, "tokenizer"
+        )
+        values |= {f"tokenizer.{name}": tokenizer.get(name) for name in _TOKENIZER}
+        sections = top.get("sections")
+        if not isinstance(sections, list):
+            raise LayoutError("not a saved layout: sections is not a list.")
+        states = tuple(_section_state(value, f"sections[{i}]") for i, value in enumerate(sections))
+        if len({state.id for state in states}) < len(states):
+            raise LayoutError("not a saved layout: two sections have one id.")
+        return cls(values, states, str(top["text"]), str(top["digest"]))
+
+
+@dataclass(frozen=True, slots=True)
+class ValueChange:
+    """A field with one value in each record."""
+
+    field: str
+    before: object
+    after: object
+
+
+@dataclass(frozen=True, slots=True)
+class SectionChange:
+    """A section that differs. ``before`` or ``after`` is None where the record has no such section.
+
+    ``what`` names what differs: ``decision``, ``base_size``, ``size``, ``text``, ``place`` (among those
+    that both have), and the fields of its input.
+    """
+
+    id: str
+    before: SectionState | None
+    after: SectionState | None
+    what: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "id": self.id,
+            "what": list(self.what),
+            "before": None if self.before is None else self.before.to_dict(),
+            "after": None if self.after is None else self.after.to_dict(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class FirstChange:
+    """Where two texts part: ``byte`` from 0 in their UTF-8, ``line`` from 1, with a little context.
+
+    ``common`` is what stands right before; ``before`` and ``after`` what follows in each, empty at an end.
+    """
+
+    byte: int
+    line: int
+    common: str
+    before: str
+    after: str
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "byte": self.byte,
+            "line": self.line,
+            "common": self.common,
+            "before": self.before,
+            "after": self.after,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutDiff:
+    """What differs between two layouts. ``str()`` is for a person, ``to_dict()`` for a program.
+
+    ``exact``: whether the figures of each are exact; those of an estimate are shown with ``~``.
+    """
+
+    exact: tuple[bool, bool]
+    values: tuple[ValueChange, ...]
+    sections: tuple[SectionChange, ...]
+    text: FirstChange | None
+    digest: ValueChange | None
+
+    @property
+    def same(self) -> bool:
+        """Nothing that both records know differs."""
+        return self.first_field is None
+
+    @property
+    def first_field(self) -> str | None:
+        """The first differing field: values, then sections, then the text, then the digest alone."""
+        if self.values:
+            return self.values[0].field
+        if self.sections:
+            return f"sections[{self.sections[0].id!r}].{self.sections[0].what[0]}"
+        if self.text is not None:
+            return "text"
+        return None if self.digest is None else "digest"
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "same": self.same,
+            "first_field": self.first_field,
+            "values": [{"field": v.field, "before": v.before, "after": v.after} for v in self.values],
+            "sections": [section.to_dict() for section in self.sections],
+            "text": None if self.text is None else self.text.to_dict(),
+            "digest": None
+            if self.digest is None
+            else {"before": self.digest.before, "after": self.digest.after},
+        }
+
+    def __str__(self) -> str:
+        if self.same:
+            return "no difference"
+        about = ["" if exact else "~" for exact in self.exact]
+        rows = [
+            (
+                value.field,
+                _value_text(value.field, value.before, about[0]),
+                _value_text(value.field, value.after, about[1]),
+                "",
+            )
+            for value in self.values
+        ]
+        rows += [_section_row(section, about[0], about[1]) for section in self.sections]
+        lines = _columns(rows)
+        if self.text is None:
+            only_digest = not self.values and not self.sections
+            lines.append(
+                "the text is the same" + ("; the digests differ, so the inputs do" if only_digest else "")
+            )
+        else:
+            lines.append(f"first changed byte of the text: {self.text.byte:,}, in line {self.text.line:,}")
+            lines.append(f"  after  {self.text.common!r}" if self.text.common else "  at the start")
+            lines.append(f"  was    {self.text.before!r}" if self.text.before else "  was    the end")
+            lines.append(f"  now    {self.text.after!r}" if self.text.after else "  now    the end")
+        return "\n".join(lines)
+
+
+def diff(a: Layout | Record, b: Layout | Record) -> LayoutDiff:
+    """What changes from ``a`` to ``b``."""
+    old = Record.of(a) if isinstance(a, Layout) else a
+    new = Record.of(b) if isinstance(b, Layout) else b
+    names = [*(f"tokenizer.{name}" for name in _TOKENIZER), *_VALUES]
+    return LayoutDiff(
+        (old.values["tokenizer.exact"] is True, new.values["tokenizer.exact"] is True),
+        tuple(
+            ValueChange(name, old.values[name], new.values[name])
+            for name in names
+            if _differ(old.values[name], new.values[name])
+        ),
+        tuple(_section_changes(old.sections, new.sections)),
+        first_change(old.text, new.text),
+        None if old.digest == new.digest else ValueChange("digest", old.digest, new.digest),
+    )
+
+
+def first_change(a: str, b: str) -> FirstChange | None:
+    """Where ``b`` parts from ``a``; None if nowhere. A character is not cut: the byte is where it starts."""
+    if a == b:
+        return None
+    at = 0
+    while a[at : at + _BLOCK] == b[at : at + _BLOCK]:
+        at += _BLOCK
+    at += next(i for i, (x, y) in enumerate(zip_longest(a[at : at + _BLOCK], b[at : at + _BLOCK])) if x != y)
+    return FirstChange(
+        byte=len(a[:at].encode("utf-8", "surrogatepass")),
+        line=a.count("\n", 0, at) + 1,
+        common=a[max(0, at - CONTEXT) : at],
+        before=a[at : at + CONTEXT],
+        after=b[at : at + CONTEXT],
+    )
+
+
+def _section_changes(old: Iterable[SectionState], new: Iterable[SectionState]) -> Iterable[SectionChange]:
+    """In the order of ``new``, with what was removed at the end."""
+    before, after = {s.id: s for s in old}, {s.id: s for s in new}
+    places = {name: i for i, name in enumerate(name for name in before if name in after)}
+    place = 0
+    for name, state in after.items():
+        previous = before.get(name)
+        if previous is None:
+            yield SectionChange(name, None, state, ("added",))
+            continue
+        what = _what_differs(previous, state)
+        if places[name] != place:
+            what.append("place")
+        place += 1
+        if what:
+            yield SectionChange(name, previous, state, tuple(what))
+    for name, state in before.items():
+        if name not in after:
+            yield SectionChange(name, state, None, ("removed",))
+
+
+def _what_differs(old: SectionState, new: SectionState) -> list[str]:
+    what = [
+        name
+        for name in ("decision", "base_size", "size", "text")
+        if _differ(getattr(old, name), getattr(new, name))
+    ]
+    if old.input is not None and new.input is not None:
+        what += [name for name in _INPUTS if getattr(old.input, name) != getattr(new.input, name)]
+    return what
+
+
+def _differ(a: object, b: object) -> bool:
+    return a is not None and b is not None and a != b
+
+
+def _value_text(field: str, value: object, about: str) -> str:
+    if type(value) is int:
+        return f"{about if field in _COUNTED else ''}{value:,}"
+    if field == "tokenizer.fingerprint":
+        return str(value)[:12]
+    return repr(value) if field == "separator" else str(value)
+
+
+def _section_row(change: SectionChange, old_about: str, new_about: str) -> tuple[str, str, str, str]:
+    old, new = change.before, change.after
+    before = "absent" if old is None else f"{old.decision.value} {old_about}{old.size:,}"
+    after = "absent" if new is None else f"{new.decision.value} {new_about}{new.size:,}"
+    beside = [name for name in change.what if name not in {"decision", "size", "added", "removed"}]
+    note = "" if not beside or (beside == ["text"] and before != after) else f"({', '.join(beside)})"
+    return f"section {printable(change.id)}", before, after, note
+
+
+def _columns(rows: Sequence[tuple[str, str, str, str]]) -> list[str]:
+    """``name  before -> after  (note)``, aligned."""
+    name = min(max([cells(row[0]) for row in rows] + [0]), MAX_NAME)
+    old, new = max([cells(row[1]) for row in rows] + [0]), max([cells(row[2]) for row in rows] + [0])
+    return [f"{pad(a, name)}  {pad(b, old)} -> {pad(c, new)}  {d}".rstrip() for a, b, c, d in rows]
+
+
+def _checked(data: object, kinds: Mapping[str, type], place: str) -> Mapping[str, object]:
+    """``data`` as a mapping whose fields of these names have these types."""
+    if not isinstance(data, dict):
+        raise LayoutError(f"not a saved layout: {place or 'it'} is not an object.")
+    for name, kind in kinds.items():
+        if type(data.get(name)) is not kind:
+            where = f"{place}.{name}" if place else name
+            raise LayoutError(f"not a saved layout: {where} is {data.get(name)!r}, not {kind.__name__}.")
+    return data
+
+
+def _section_state(value: object, place: str) -> SectionState:
+    data = _checked(value, {"id": str, "decision": str, "base_size": int, "size": int}, place)
+    try:
+        decision = Decision(str(data["decision"]))
+    except ValueError:
+        raise LayoutError(f"not a saved layout: {place}.decision is {data['decision']!r}.") from None
+    return SectionState(str(data["id"]), decision, int(str(data["base_size"])), int(str(data["size"])))

@@ -1,0 +1,20 @@
+"""Layout documents: sections, budget and options in a TOML, YAML or JSON file.
+
+The published schemas: ``layout.schema.json`` of a document, ``result.schema.json`` of what a layout gives.
+"""
+
+from tokenbox.documents.document import LayoutDocument
+from tokenbox.documents.reading import FORMATS, parse_document, parse_text, read_document
+from tokenbox.documents.schema import layout_schema, result_schema
+from tokenbox.documents.source import Code
+
+__all__ = [
+    "FORMATS",
+    "Code",
+    "LayoutDocument",
+    "layout_schema",
+    "parse_document",
+    "parse_text",
+    "read_document",
+    "result_schema",
+]

@@ -1,0 +1,70 @@
+"""A layout document, read: what ``tokenbox.layout`` needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tokenbox.compose.lay_out import SEPARATOR, layout, whatif
+from tokenbox.documents.source import Code
+from tokenbox.errors import DocumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tokenbox.compose.record import Layout
+    from tokenbox.content.section import Section
+    from tokenbox.errors import ContextCriticalOverflow
+    from tokenbox.tokenizers.cache import CountCache
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+TOKENIZER = "o200k_base"
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutDocument:
+    """Sections and how to lay them out. ``budget`` is None where the document leaves it to the caller.
+
+    ``name`` is the file it was read from, as errors show it.
+    """
+
+    sections: tuple[Section, ...]
+    budget: int | None = None
+    tokenizer: str = TOKENIZER
+    separator: str = SEPARATOR
+    reclaim: bool = False
+    name: str | None = None
+
+    def layout(
+        self,
+        budget: int | None = None,
+        tokenizer: str | Tokenizer | Callable[[str], int] | None = None,
+        *,
+        cache: CountCache | None = None,
+    ) -> Layout:
+        """The layout of the document. A ``budget`` or ``tokenizer`` given here goes before its own.
+
+        Raises :class:`DocumentError` where neither has a budget, and what ``tokenbox.layout`` raises.
+        """
+        budget = self.budget if budget is None else budget
+        if budget is None:
+            raise DocumentError(
+                "the document has no budget, and none was given. "
+                "Add one, such as 8000 (tokens), or give it when laying out.",
+                file=self.name,
+                path="budget",
+                code=Code.MISSING_KEY.value,
+            )
+        counter = self.tokenizer if tokenizer is None else tokenizer
+        return layout(self.sections, budget, counter, self.separator, reclaim=self.reclaim, cache=cache)
+
+    def whatif(
+        self,
+        budgets: Iterable[int],
+        tokenizer: str | Tokenizer | Callable[[str], int] | None = None,
+        *,
+        cache: CountCache | None = None,
+    ) -> list[Layout | ContextCriticalOverflow]:
+        """One layout per budget, counting each text once; the document's own budget plays no part."""
+        counter = self.tokenizer if tokenizer is None else tokenizer
+        return whatif(self.sections, budgets, counter, self.separator, reclaim=self.reclaim, cache=cache)

@@ -1,0 +1,234 @@
+"""From a document's file, text or data to a :class:`LayoutDocument`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.content.section import Section
+from tokenbox.documents import values
+from tokenbox.documents.document import LayoutDocument
+from tokenbox.documents.files import FileProblemError, Files, decode, read_bytes
+from tokenbox.documents.source import Code, KeyPath, Source, shorten
+from tokenbox.documents.syntax_json import parse_json
+from tokenbox.documents.syntax_toml import parse_toml
+from tokenbox.documents.syntax_yaml import parse_yaml
+from tokenbox.errors import DocumentError, LensError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tokenbox.content.lenses import Pipeline
+
+MEBIBYTE = 1024 * 1024
+# The parser of each suffix, and how many bytes it may be given: programs write JSON, people the others, whose
+# parsers are slow.
+FORMATS: dict[str, tuple[Callable[[str, str | None, int], Source], int]] = {
+    ".toml": (parse_toml, 16 * MEBIBYTE),
+    ".yaml": (parse_yaml, 16 * MEBIBYTE),
+    ".yml": (parse_yaml, 16 * MEBIBYTE),
+    ".json": (parse_json, 256 * MEBIBYTE),
+}
+
+# Each key with the check of its value. What is missing here, lists and files, has a function below.
+_OPTIONS: dict[str, Callable[[Source, KeyPath, object], object]] = {
+    "budget": values.tokens,
+    "tokenizer": values.name,
+    "separator": values.text,
+    "reclaim": values.boolean,
+}
+_CONSTRAINTS: dict[str, Callable[[Source, KeyPath, object], object]] = {
+    "priority": values.priority,
+    "min": values.tokens,
+    "grow": values.weight,
+    "shrink": values.weight,
+    "strategy": values.optional(values.text),
+    "role": values.optional(values.name),
+    "keep": values.keep,
+}
+_TOP_KEYS = ("$schema", *_OPTIONS, "defaults", "sections")
+_SECTION_KEYS = ("id", "content", "content_file", "extra", "extra_files", *_CONSTRAINTS)
+
+
+def read_document(path: str | Path, *, allow_outside: bool = False) -> LayoutDocument:
+    """The layout document in the file ``path``: TOML, YAML or JSON, by its suffix.
+
+    Files that it names are relative to its folder; those outside it are refused unless ``allow_outside``.
+    Raises :class:`DocumentError`, whose ``code`` is one of :class:`Code`.
+    """
+    path = Path(path)
+    name = str(path)
+    if path.suffix.lower() not in FORMATS:
+        raise _unknown_format(path.suffix, name)
+    _, most = FORMATS[path.suffix.lower()]
+    try:
+        data = read_bytes(path, path.name, most, "are what a document of this format may have")
+        text = decode(data, path.name)
+    except FileProblemError as problem:
+        code = problem.code.value
+        raise DocumentError(problem.message, file=name, code=code, **problem.details) from None
+    # Some editors begin a file with a byte order mark. Here it is no part of any content.
+    text = text.removeprefix("\ufeff")
+    return parse_text(text, path.suffix, base=path.parent, name=name, allow_outside=allow_outside)
+
+
+def parse_text(
+    text: str,
+    suffix: str,
+    *,
+    base: str | Path,
+    name: str | None = None,
+    allow_outside: bool = False,
+    first_line: int = 1,
+) -> LayoutDocument:
+    """The layout document written in ``text``, in the format of ``suffix`` (one of FORMATS).
+
+    ``base``: the folder of the files it names. ``name`` and ``first_line`` are for errors: what the text is a
+    part of, and at which line it begins (as a line of a JSONL stream). Raises :class:`DocumentError`.
+    """
+    if suffix.lower() not in FORMATS:
+        raise _unknown_format(suffix, name)
+    if not text.strip():
+        message = "the document is empty. It needs at least `sections`."
+        raise DocumentError(message, file=name, line=first_line, code=Code.SYNTAX.value)
+    parse, _ = FORMATS[suffix.lower()]
+    return _document(parse(text, name, first_line), Files(Path(base), allow_outside=allow_outside))
+
+
+def parse_document(
+    data: object, *, base: str | Path, name: str | None = None, allow_outside: bool = False
+) -> LayoutDocument:
+    """The layout document in ``data``, which has been parsed already: so no error knows its line.
+
+    Parameters and errors as for :func:`parse_text`.
+    """
+    return _document(Source(data, name), Files(Path(base), allow_outside=allow_outside))
+
+
+def _unknown_format(suffix: str, name: str | None) -> DocumentError:
+    has = f"the suffix {shorten(suffix)} is none" if suffix else "a name without a suffix is not"
+    message = f"{has} of a layout document. Known are {', '.join(FORMATS)}."
+    return DocumentError(message, file=name, code=Code.UNKNOWN_FORMAT.value, known=list(FORMATS))
+
+
+def _document(source: Source, files: Files) -> LayoutDocument:
+    top = values.table(source, (), source.data, _TOP_KEYS)
+    if "$schema" in top:
+        values.text(source, ("$schema",), top["$schema"])
+    options: dict[str, Any] = {
+        key: check(source, (key,), top[key]) for key, check in _OPTIONS.items() if key in top
+    }
+    if "sections" not in top:
+        message = (
+            "the document has no `sections`: a list, each with an `id` and a `content` or `content_file`."
+        )
+        raise source.error(Code.MISSING_KEY, ("sections",), message)
+    return LayoutDocument(_Sections(source, files).read(top), name=source.name, **options)
+
+
+@dataclass(slots=True)
+class _Sections:
+    """Reads the sections of one document."""
+
+    source: Source
+    files: Files
+    # Many sections share few pipelines.
+    pipelines: dict[str, Pipeline] = field(default_factory=dict)
+
+    def read(self, top: Mapping[str, object]) -> tuple[Section, ...]:
+        defaults: dict[str, object] = {}
+        if "defaults" in top:
+            table = values.table(self.source, ("defaults",), top["defaults"], tuple(_CONSTRAINTS))
+            defaults = self._constraints(table, ("defaults",))
+        sections: list[Section] = []
+        positions: dict[str, int] = {}
+        for position, item in enumerate(values.array(self.source, ("sections",), top["sections"])):
+            section = self._section(item, ("sections", position), defaults)
+            if section.id in positions:
+                self._refuse_repeated(section.id, positions[section.id], position)
+            positions[section.id] = position
+            sections.append(section)
+        return tuple(sections)
+
+    def _section(self, item: object, path: KeyPath, defaults: Mapping[str, object]) -> Section:
+        table = values.table(self.source, path, item, _SECTION_KEYS)
+        if "id" not in table:
+            raise self.source.error(Code.MISSING_KEY, path, "a section needs an `id`.", key="id")
+        fields: dict[str, Any] = {
+            **defaults,
+            **self._constraints(table, path),
+            "id": values.name(self.source, (*path, "id"), table["id"]),
+            "content": self._content(table, path),
+            "extra": self._extra(table, path),
+        }
+        return Section(**fields)
+
+    def _constraints(self, table: Mapping[str, object], path: KeyPath) -> dict[str, object]:
+        fields = {
+            key: check(self.source, (*path, key), table[key])
+            for key, check in _CONSTRAINTS.items()
+            if key in table
+        }
+        strategy = fields.get("strategy")
+        if isinstance(strategy, str):
+            fields["strategy"] = self._pipeline(strategy, (*path, "strategy"))
+        return fields
+
+    def _pipeline(self, text: str, path: KeyPath) -> Pipeline:
+        from tokenbox.content.lenses import parse_pipeline  # noqa: PLC0415  # only documents with a strategy pay
+
+        if text not in self.pipelines:
+            try:
+                self.pipelines[text] = parse_pipeline(text)
+            except LensError as error:
+                lens = error.to_dict()
+                raise self.source.error(Code.BAD_STRATEGY, path, error.message, lens=lens) from None
+        return self.pipelines[text]
+
+    def _content(self, table: Mapping[str, object], path: KeyPath) -> str:
+        if "content" in table and "content_file" in table:
+            self._refuse_both("content", "content_file", path)
+        if "content" in table:
+            return values.text(self.source, (*path, "content"), table["content"])
+        if "content_file" in table:
+            return self._file(table["content_file"], (*path, "content_file"))
+        message = f"section {shorten(str(table['id']))} needs a `content` or a `content_file`."
+        raise self.source.error(Code.MISSING_KEY, path, message, key="content")
+
+    def _extra(self, table: Mapping[str, object], path: KeyPath) -> tuple[str, ...]:
+        if "extra" in table and "extra_files" in table:
+            self._refuse_both("extra", "extra_files", path)
+        for key, read in (("extra", values.text), ("extra_files", self._extra_file)):
+            if key in table:
+                here = (*path, key)
+                items = values.array(self.source, here, table[key])
+                return tuple(
+                    read(self.source, (*here, position), item) for position, item in enumerate(items)
+                )
+        return ()
+
+    def _extra_file(self, _source: Source, path: KeyPath, value: object) -> str:
+        return self._file(value, path)
+
+    def _file(self, value: object, path: KeyPath) -> str:
+        name = values.name(self.source, path, value)
+        try:
+            return self.files.text(name)
+        except FileProblemError as problem:
+            raise self.source.error(
+                problem.code, path, problem.message, name=name, **problem.details
+            ) from None
+
+    def _refuse_both(self, one: str, other: str, path: KeyPath) -> None:
+        message = f"a section has `{one}` or `{other}`, not both. Remove one."
+        raise self.source.error(Code.CONFLICT, (*path, other), message, keys=[one, other])
+
+    def _refuse_repeated(self, name: str, first: int, second: int) -> None:
+        line = self.source.line(("sections", first, "id"))
+        place = f"sections[{first}]" + (f" (line {line})" if line is not None else "")
+        message = f"{place} and sections[{second}] both have the id {shorten(name)}. Ids are unique."
+        path = ("sections", second, "id")
+        raise self.source.error(
+            Code.DUPLICATE_ID, path, message, id=name, first=first, second=second, first_line=line
+        )

@@ -1,0 +1,109 @@
+"""JSON text as data: exact numbers, no key twice, and the line of every key."""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal
+from functools import cache
+from typing import TYPE_CHECKING
+
+from tokenbox.documents.source import Code, KeyPath, Source, path_text
+from tokenbox.errors import DocumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\]:,]|[^\s{}\[\]:,"]++', re.DOTALL)
+# Beyond this Python refuses to read an int; the value is far out of range for every key either way.
+_MAX_DIGITS = 4000
+
+
+class _RepeatedKeyError(Exception):
+    """Some object has a key twice. The scan for lines finds where."""
+
+
+def parse_json(text: str, name: str | None, first_line: int = 1) -> Source:
+    """``text`` as data. Floats become Decimal; NaN and Infinity too, for whoever reads them to refuse."""
+
+    @cache
+    def locate() -> Mapping[KeyPath, int]:
+        return _lines(text, name, first_line)
+
+    try:
+        data = json.loads(
+            text,
+            parse_float=Decimal,
+            parse_int=_integer,
+            parse_constant=Decimal,
+            object_pairs_hook=_without_repeats,
+        )
+    except json.JSONDecodeError as error:
+        raise DocumentError(
+            f"this is not valid JSON at column {error.colno}: {error.msg}.",
+            file=name,
+            line=first_line + error.lineno - 1,
+            code=Code.SYNTAX.value,
+            column=error.colno,
+        ) from None
+    except RecursionError:
+        message = "the JSON is nested too deeply; no key of a layout document needs more than 4 levels."
+        raise DocumentError(message, file=name, code=Code.SYNTAX.value) from None
+    except _RepeatedKeyError:
+        locate()
+        raise
+    return Source(data, name, locate)
+
+
+def _integer(text: str) -> int | Decimal:
+    return int(text) if len(text) <= _MAX_DIGITS else Decimal(text)
+
+
+def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
+        raise _RepeatedKeyError
+    return mapping
+
+
+def _lines(text: str, name: str | None, first_line: int) -> dict[KeyPath, int]:
+    """The line of every key and list item of ``text``, which is JSON. Raises for a key that comes twice."""
+    lines: dict[KeyPath, int] = {}
+    open_paths: list[KeyPath] = []
+    counts: list[int] = []  # per open container: the item we are at; -1 in an object, where keys say so
+    here: KeyPath = ()
+    line, seen, key_next = first_line, 0, False
+    for token in _TOKEN.finditer(text):
+        line += text.count("\n", seen, token.start())
+        seen = token.start()
+        mark = token[0]
+        if mark in ("}", "]"):
+            here = open_paths.pop()
+            counts.pop()
+            key_next = False
+        elif mark == ",":
+            key_next = counts[-1] < 0
+            counts[-1] += not key_next
+        elif key_next:
+            key = json.loads(mark)
+            here = (*open_paths[-1], key)
+            if here in lines:
+                raise DocumentError(
+                    f"the key {key!r} is here twice, first at line {lines[here]}. Remove one.",
+                    file=name,
+                    line=line,
+                    path=path_text(here),
+                    code=Code.DUPLICATE_KEY.value,
+                    first_line=lines[here],
+                )
+            lines[here] = line
+            key_next = False
+        elif mark != ":":
+            if counts and counts[-1] >= 0:
+                here = (*open_paths[-1], counts[-1])
+                lines[here] = line
+            if mark in ("{", "["):
+                open_paths.append(here)
+                counts.append(-1 if mark == "{" else 0)
+                key_next = mark == "{"
+    return lines

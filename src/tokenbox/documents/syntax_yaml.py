@@ -1,0 +1,240 @@
+"""YAML text as data: exact numbers, no key twice, no type by surprise, no bombs; and the line of every key.
+
+Built from the parser's events, so that the depth and what aliases repeat are bounded before anything is made.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, NoReturn
+
+from tokenbox.documents.source import Code, KeyPath, Source, path_text, shorten
+from tokenbox.errors import DocumentError
+
+if TYPE_CHECKING:
+    from yaml import SafeLoader
+    from yaml.error import Mark
+    from yaml.events import CollectionStartEvent, Event, ScalarEvent
+
+MAX_DEPTH = 16
+# What aliases may repeat in one document: nodes and characters.
+MAX_REPEATED = 10_000_000
+
+_TAG = "tag:yaml.org,2002:"
+_WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
+# Beyond this Python refuses to read an int; the value is far out of range for every key either way.
+_MAX_DIGITS = 4000
+_SPECIAL = {".inf": "Infinity", "+.inf": "Infinity", "-.inf": "-Infinity", ".nan": "NaN"}
+_WHY = {
+    "bool": "which YAML 1.1 reads as a boolean and YAML 1.2 as text",
+    "int": "which is not a plain decimal number",
+    "float": "which is not a plain decimal number",
+    "timestamp": "which YAML reads as a date",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Odd:
+    """A plain scalar that YAML 1.1 and 1.2 do not read alike, or that is no value of a layout document.
+
+    Every key refuses it. ``why`` follows the scalar as ``written``.
+    """
+
+    written: str
+    why: str
+
+    @property
+    def says(self) -> str:
+        return f"`{self.written[:60]}`, {self.why}"
+
+
+def parse_yaml(text: str, name: str | None, first_line: int = 1) -> Source:
+    """``text`` as data. ``no``, dates, octals and the like become :class:`Odd`; floats Decimal."""
+    import yaml  # noqa: PLC0415  # most documents need no YAML
+
+    builder = None
+    try:
+        builder = _Builder(yaml.SafeLoader(text), name, first_line)
+        data = builder.document()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line, mark.column + 1) if mark else (0, 1)
+        what = ", ".join(part for part in (error.context, error.problem) if part)
+        raise _syntax_error(what, name, first_line + line, column) from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position)
+        column = error.position - text.rfind("\n", 0, error.position)
+        what = f"the character U+{ord(text[error.position]):04X} is not allowed"
+        raise _syntax_error(what, name, first_line + line, column) from None
+    except (ValueError, OverflowError):
+        line, column = builder.place if builder else (0, 1)
+        what = "an escape or directive has a number that is out of range"
+        raise _syntax_error(what, name, first_line + line, column) from None
+    return Source(data, name, lambda: builder.lines, builder.written)
+
+
+def _syntax_error(what: str, name: str | None, line: int, column: int) -> DocumentError:
+    message = f"this is not valid YAML at column {column}: {what}."
+    return DocumentError(message, file=name, line=line, code=Code.SYNTAX.value, column=column)
+
+
+class _Builder:
+    """Makes data of the events of one document."""
+
+    def __init__(self, loader: SafeLoader, name: str | None, first_line: int) -> None:
+        from yaml import events, nodes  # noqa: PLC0415
+
+        self._events, self._scalar_node = events, nodes.ScalarNode
+        self._loader, self._name, self._first_line = loader, name, first_line
+        # The value, its weight, and how it was written.
+        self._anchors: dict[str, tuple[object, int, str | None]] = {}
+        self._weight = 0  # nodes and characters so far
+        self._repeated = 0
+        self.lines: dict[KeyPath, int] = {}
+        self.written: dict[KeyPath, str] = {}
+
+    def document(self) -> object:
+        """The one document of the stream."""
+        self._next()
+        event = self._next()
+        if isinstance(event, self._events.StreamEndEvent):
+            what = "the document is empty. It needs at least `sections`."
+            self._refuse(Code.SYNTAX, event.start_mark, (), what)
+        data = self._value(self._next(), ())
+        self._next()
+        event = self._next()
+        if not isinstance(event, self._events.StreamEndEvent):
+            what = "a second document begins here. One file is one layout document."
+            self._refuse(Code.SYNTAX, event.start_mark, (), what)
+        return data
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The line, from 0, and column, from 1, that the parser has reached."""
+        return self._loader.line, self._loader.column + 1
+
+    def _next(self) -> Event:
+        return self._loader.get_event()  # type: ignore[no-untyped-call, no-any-return]
+
+    def _value(self, event: Event, path: KeyPath) -> object:
+        if isinstance(event, self._events.AliasEvent):
+            return self._alias(event, path)
+        before = self._weight
+        self._weight += 1
+        anchor: str | None = getattr(event, "anchor", None)
+        if isinstance(event, self._events.ScalarEvent):
+            self._weight += len(event.value)
+            value: object = self._scalar(event, path)
+        else:
+            value = self._collection(event, path)
+        if anchor is not None:
+            self._anchors[anchor] = (value, self._weight - before, self.written.get(path))
+        return value
+
+    def _alias(self, event: Event, path: KeyPath) -> object:
+        anchor = event.anchor
+        if anchor not in self._anchors:
+            what = f"*{anchor} has no complete anchor before it. An alias cannot stand for what it is in."
+            self._refuse(Code.SYNTAX, event.start_mark, path, what)
+        value, weight, written = self._anchors[anchor]
+        self._weight += weight
+        self._repeated += weight
+        if self._repeated > MAX_REPEATED:
+            what = f"aliases repeat more than {MAX_REPEATED:,} nodes and characters. Write out what is meant."
+            self._refuse(Code.SYNTAX, event.start_mark, path, what)
+        if written is not None:
+            self.written[path] = written
+        return value
+
+    def _collection(self, event: CollectionStartEvent, path: KeyPath) -> object:
+        is_map = isinstance(event, self._events.MappingStartEvent)
+        if event.tag not in (None, "!", _TAG + ("map" if is_map else "seq")):
+            self._refuse_tag(event, path)
+        if len(path) >= MAX_DEPTH:
+            what = f"this is nested more than {MAX_DEPTH} levels deep; no key needs more than 4."
+            self._refuse(Code.SYNTAX, event.start_mark, (), what)
+        return self._mapping(path) if is_map else self._sequence(path)
+
+    def _sequence(self, path: KeyPath) -> list[object]:
+        items: list[object] = []
+        while not isinstance(event := self._next(), self._events.SequenceEndEvent):
+            here = (*path, len(items))
+            self.lines[here] = self._line(event.start_mark)
+            items.append(self._value(event, here))
+        return items
+
+    def _mapping(self, path: KeyPath) -> dict[str, object]:
+        mapping: dict[str, object] = {}
+        while not isinstance(event := self._next(), self._events.MappingEndEvent):
+            key = self._key(event, path)
+            here = (*path, key)
+            if key in mapping:
+                first = self.lines[here]
+                what = f"the key {key!r} is here twice, first at line {first}. Remove one."
+                self._refuse(Code.DUPLICATE_KEY, event.start_mark, here, what, first_line=first)
+            self.lines[here] = self._line(event.start_mark)
+            mapping[key] = self._value(self._next(), here)
+        return mapping
+
+    def _key(self, event: Event, path: KeyPath) -> str:
+        mark = event.start_mark
+        if isinstance(event, self._events.ScalarEvent) and event.implicit[0] and event.value == "<<":
+            what = "merge keys (<<) are not read. State what several sections share in `defaults`."
+            self._refuse(Code.UNKNOWN_KEY, mark, path, what)
+        found = "a collection"
+        if isinstance(event, self._events.ScalarEvent | self._events.AliasEvent):
+            value = self._value(event, path)
+            if isinstance(value, str):
+                return value
+            found = f"the unquoted {shorten(self.written.pop(path, ''))}"
+        return self._refuse(Code.WRONG_TYPE, mark, path, f"a key is text, not {found}.")
+
+    def _scalar(self, event: ScalarEvent, path: KeyPath) -> object:
+        text: str = event.value
+        tag = event.tag
+        if tag is None or tag == "!":
+            implicit = event.implicit if tag is None else (False, True)
+            tag = self._loader.resolve(self._scalar_node, text, implicit)  # type: ignore[no-untyped-call]
+        elif tag != _TAG + "str":
+            self._refuse_tag(event, path)
+        kind = tag.removeprefix(_TAG)
+        if kind == "str":
+            return text
+        self.written[path] = text
+        return _plain(kind, text)
+
+    def _line(self, mark: Mark) -> int:
+        return self._first_line + mark.line
+
+    def _refuse_tag(self, event: ScalarEvent | CollectionStartEvent, path: KeyPath) -> NoReturn:
+        tag = shorten(event.tag.replace(_TAG, "!!"))
+        what = f"the tag {tag} is not read. Leave it out; a layout document is plain data."
+        self._refuse(Code.BAD_VALUE, event.start_mark, path, what)
+
+    def _refuse(self, code: Code, mark: Mark, path: KeyPath, message: str, **details: object) -> NoReturn:
+        raise DocumentError(
+            message,
+            file=self._name,
+            line=self._line(mark),
+            path=path_text(path) or None,
+            code=code.value,
+            **details,
+        )
+
+
+def _plain(kind: str, text: str) -> object:
+    """The value of a plain scalar that YAML 1.1 and 1.2 read alike; else Odd."""
+    value: object = Odd(text, _WHY.get(kind, "which has a meaning of its own in YAML"))
+    if kind == "null":
+        value = None
+    elif kind == "bool" and text.lower() in ("true", "false"):
+        value = text.lower() == "true"
+    elif kind == "int" and _WHOLE.fullmatch(text):
+        value = int(text) if len(text) <= _MAX_DIGITS else Decimal(text)
+    elif kind == "float":
+        with suppress(InvalidOperation):
+            value = Decimal(_SPECIAL.get(text.lower(), text))
+    return value

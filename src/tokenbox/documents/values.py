@@ -1,0 +1,183 @@
+"""Checks of single values: each returns the value as its key means it, or raises the one clear error."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from datetime import date, time
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from tokenbox.content.section import MAX_INTEGER, Keep
+from tokenbox.content.weight import exact_weight
+from tokenbox.documents.source import Code, KeyPath, Source, shorten
+from tokenbox.documents.syntax_yaml import Odd
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from fractions import Fraction
+
+# Longer numbers take time and mean nothing more.
+_MAX_DIGITS = 1000
+_MAX_BITS = 3320
+_MOST_SHOWN = 40
+# As in layout.schema.json, which states the same for other programs.
+_DECIMAL = re.compile(r"\+?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+
+def table(source: Source, path: KeyPath, value: object, keys: tuple[str, ...]) -> Mapping[str, object]:
+    """A mapping that has no other keys than ``keys``."""
+    if not isinstance(value, Mapping):
+        _wrong_type(source, path, value, "a mapping from keys to values")
+    for key in value:
+        if not isinstance(key, str):
+            message = f"a key is text, not {described(key)}."
+            raise source.error(Code.WRONG_TYPE, path, message)
+        if key not in keys:
+            near = difflib.get_close_matches(key[:100], keys, 1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"The keys here are: {', '.join(keys)}."
+            message = f"there is no key {shorten(key)}. {hint}"
+            raise source.error(Code.UNKNOWN_KEY, (*path, key), message, key=key)
+    return value
+
+
+def array(source: Source, path: KeyPath, value: object) -> list[object] | tuple[object, ...]:
+    """A list."""
+    if not isinstance(value, list | tuple):
+        _wrong_type(source, path, value, "a list")
+    return value
+
+
+def text(source: Source, path: KeyPath, value: object) -> str:
+    """Any text, the empty one too."""
+    if not isinstance(value, str):
+        quoted = ""
+        if isinstance(value, bool | int | float | Decimal | Odd):
+            quoted = f' Put it in quotes: "{source.written.get(path) or plain(value)}".'
+        _wrong_type(source, path, value, "text", quoted)
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            message = (
+                f"character {error.start} is the lone surrogate U+{ord(value[error.start]):04X}, "
+                "which is not Unicode text. Write the whole character, or remove it."
+            )
+            raise source.error(Code.BAD_VALUE, path, message, character=error.start) from None
+    return value
+
+
+def name(source: Source, path: KeyPath, value: object) -> str:
+    """Text that is not empty."""
+    checked = text(source, path, value)
+    if not checked:
+        raise source.error(Code.BAD_VALUE, path, "must not be the empty text.")
+    return checked
+
+
+def boolean(source: Source, path: KeyPath, value: object) -> bool:
+    """True or false, and nothing that is merely like it."""
+    if not isinstance(value, bool):
+        _wrong_type(source, path, value, "true or false")
+    return value
+
+
+def tokens(source: Source, path: KeyPath, value: object) -> int:
+    """A whole number of tokens, 0 or more."""
+    return _whole_number(source, path, value, 0)
+
+
+def priority(source: Source, path: KeyPath, value: object) -> int:
+    """A whole number, negative ones too."""
+    return _whole_number(source, path, value, -MAX_INTEGER)
+
+
+def weight(source: Source, path: KeyPath, value: object) -> int | Fraction:
+    """An exact weight: a number or a decimal string, not negative."""
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
+        _wrong_type(source, path, value, "a number, or a decimal number in quotes")
+    written = _DECIMAL.fullmatch(value) if isinstance(value, str) else True
+    long = value.bit_length() > _MAX_BITS if isinstance(value, int) else len(str(value)) > _MAX_DIGITS
+    if written and not long:
+        try:
+            return exact_weight(value)
+        except ValueError:
+            pass
+    message = (
+        "must be a finite decimal number such as 0.5, 0 or more, with an exponent and digits up to "
+        f"{_MAX_DIGITS}, not {described(value)}."
+    )
+    raise source.error(Code.BAD_VALUE, path, message)
+
+
+def keep(source: Source, path: KeyPath, value: object) -> Keep:
+    """Which part a cut keeps."""
+    word = text(source, path, value)
+    if word not in list(Keep):
+        choices = ", ".join(Keep)
+        near = difflib.get_close_matches(word[:100], list(Keep), 1)
+        hint = f" Did you mean {near[0].value!r}?" if near else ""
+        raise source.error(Code.BAD_VALUE, path, f"must be one of {choices}, not {shorten(word)}.{hint}")
+    return Keep(word)
+
+
+def optional(
+    check: Callable[[Source, KeyPath, object], str],
+) -> Callable[[Source, KeyPath, object], str | None]:
+    """As ``check``, but null stands for none."""
+
+    def checked(source: Source, path: KeyPath, value: object) -> str | None:
+        return None if value is None else check(source, path, value)
+
+    return checked
+
+
+def described(value: object) -> str:
+    """``value`` in a few words, however large it is."""
+    for kinds, words in _WORDS:
+        if isinstance(value, kinds):
+            return words(value)
+    return f"a value of type {type(value).__name__}"
+
+
+def plain(value: object) -> str:
+    """A scalar as one would write it; long numbers by their size."""
+    if isinstance(value, Odd):
+        return value.written
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        return f"of {value.bit_length()} bits"
+    written = str(value)
+    return written if len(written) <= _MOST_SHOWN else f"{written[:_MOST_SHOWN]}..."
+
+
+def _whole_number(source: Source, path: KeyPath, value: object, least: int) -> int:
+    """A whole number of at least ``least``. 8000.0 is whole too, as JSON Schema has it."""
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        _wrong_type(source, path, value, "a whole number")
+    exact = Decimal(repr(value)) if isinstance(value, float) else value
+    if isinstance(exact, Decimal) and exact.is_finite() and exact != exact.to_integral_value():
+        _wrong_type(source, path, value, "a whole number")
+    if (isinstance(exact, Decimal) and exact.is_nan()) or not least <= exact <= MAX_INTEGER:
+        message = f"must be a whole number from {least} to {MAX_INTEGER}, not {described(value)}."
+        raise source.error(Code.BAD_VALUE, path, message)
+    return int(exact)
+
+
+def _wrong_type(source: Source, path: KeyPath, value: object, expected: str, hint: str = "") -> NoReturn:
+    message = f"must be {expected}, not {described(value)}.{hint}"
+    raise source.error(Code.WRONG_TYPE, path, message, expected=expected)
+
+
+_WORDS: tuple[tuple[type | tuple[type, ...], Callable[[Any], str]], ...] = (
+    (type(None), lambda _: "null"),
+    (Odd, lambda value: value.says),
+    (bool, lambda value: f"the boolean {plain(value)}"),
+    ((int, float, Decimal), lambda value: f"the number {plain(value)}"),
+    (str, lambda value: f"the text {shorten(value)}"),
+    (Mapping, lambda _: "a mapping"),
+    ((list, tuple), lambda _: "a list"),
+    ((date, time), lambda value: f"the date or time {value.isoformat()}"),
+)

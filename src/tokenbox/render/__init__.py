@@ -1,0 +1,1 @@
+"""Decisions made visible. It takes decisions, and never makes one."""

@@ -1,0 +1,357 @@
+"""A layout as a picture: what fills the budget, what became of each section, and why.
+
+The upper part is the waterfall budget - critical - flexible = free. Below, each section is a bar where it
+stands in what is emitted, on the same scale: the bars are the steps of one staircase, and the wall on the
+right is the budget.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from tokenbox.engine.result import Action, Decision
+from tokenbox.engine.share import largest_remainder
+from tokenbox.render.lines import (
+    UNICODE,
+    Charset,
+    Line,
+    Span,
+    Style,
+    cells,
+    fit_line,
+    pad,
+    plain,
+    printable,
+    wrap,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tokenbox.content.section import Section
+    from tokenbox.engine.result import Step
+    from tokenbox.errors import ContextCriticalOverflow
+    from tokenbox.tokenizers.protocol import TokenizerIdentity
+
+# More rows than this are not looked at one by one, so the rest is told in one line.
+MAX_ROWS = 40
+MIN_WIDTH = 20
+MIN_BAR = 8
+MAX_BAR = 100
+
+STYLES = {
+    Decision.KEPT: Style.KEPT,
+    Decision.EXPANDED: Style.EXPANDED,
+    Decision.COMPRESSED: Style.COMPRESSED,
+    Decision.TRUNCATED: Style.TRUNCATED,
+    Decision.DROPPED: Style.DROPPED,
+}
+_IN_PART = {Decision.EXPANDED, Decision.COMPRESSED, Decision.TRUNCATED}
+_PAST = {
+    Action.EXPAND: "expanded",
+    Action.COMPRESS: "compressed",
+    Action.TRUNCATE: "truncated",
+    Action.DROP: "dropped",
+    Action.RECLAIM: "given back",
+}
+
+
+class SectionShown(Protocol):
+    @property
+    def id(self) -> str: ...
+    @property
+    def decision(self) -> Decision: ...
+    @property
+    def base_size(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def steps(self) -> tuple[Step, ...]: ...
+
+
+class LayoutShown(Protocol):
+    """What a picture shows of a layout."""
+
+    @property
+    def inputs(self) -> tuple[Section, ...]: ...
+    @property
+    def sections(self) -> Sequence[SectionShown]: ...
+    @property
+    def budget(self) -> int: ...
+    @property
+    def total(self) -> int: ...
+    @property
+    def fixed_load(self) -> int: ...
+    @property
+    def joins(self) -> int: ...
+    @property
+    def tokenizer(self) -> TokenizerIdentity: ...
+
+
+def explain(layout: LayoutShown, width: int = 80, charset: Charset = UNICODE) -> str:
+    """The picture as plain text. No line is wider than ``width`` cells (20 or more)."""
+    return plain(picture(layout, width, charset))
+
+
+def explain_overflow(error: ContextCriticalOverflow, width: int = 80, charset: Charset = UNICODE) -> str:
+    """Why nothing was laid out, as plain text: the critical sections against the budget."""
+    return plain(overflow_picture(error, width, charset))
+
+
+def picture(layout: LayoutShown, width: int = 80, charset: Charset = UNICODE) -> list[Line]:
+    """The picture as lines of styled text."""
+    rows = shown_rows([row_of(i, layout) for i in range(len(layout.inputs))])
+    grid = Grid.of(rows, layout, max(width, MIN_WIDTH), charset)
+    lines: list[Line] = [
+        grid.headline(layout),
+        (),
+        *grid.waterfall(layout),
+        (),
+        *grid.table(rows, layout),
+    ]
+    return [fit_line(line, grid.width, charset) for line in lines]
+
+
+class Row(NamedTuple):
+    """One section, and where it stands: ``start`` tokens into what is emitted."""
+
+    id: str
+    decision: Decision
+    critical: bool
+    base_size: int
+    size: int
+    steps: tuple[Step, ...]
+
+
+def row_of(i: int, layout: LayoutShown) -> Row:
+    section = layout.sections[i]
+    return Row(
+        section.id,
+        section.decision,
+        layout.inputs[i].critical,
+        section.base_size,
+        section.size,
+        section.steps,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The rows a picture has room for, with the place of each, and the rows left out."""
+
+    rows: list[tuple[Row, int]]
+    left_out: list[Row]
+
+
+def shown_rows(rows: Sequence[Row], most: int = MAX_ROWS) -> Shown:
+    """All of them, or the ``most`` telling in their order: changed in part, critical, then the largest."""
+    starts = [0, *accumulate(row.size for row in rows)]
+    by_interest = sorted(
+        range(len(rows)),
+        key=lambda i: (rows[i].decision not in _IN_PART, not rows[i].critical, -rows[i].base_size, i),
+    )
+    chosen = set(by_interest[:most])
+    return Shown(
+        [(row, start) for i, (row, start) in enumerate(zip(rows, starts, strict=False)) if i in chosen],
+        [row for i, row in enumerate(rows) if i not in chosen],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Widths of the columns, in cells, and the scale of the bars. The upper and the lower part share them."""
+
+    width: int
+    name: int
+    figure: int
+    bar: int
+    budget: int
+    about: str
+    charset: Charset
+
+    @classmethod
+    def of(cls, shown: Shown, layout: LayoutShown, width: int, charset: Charset) -> Grid:
+        about = "" if layout.tokenizer.exact else "~"
+        rows = [row for row, _ in shown.rows]
+        sizes = [row.base_size for row in rows] + [row.size for row in rows]
+        sums = [sum(r.base_size for r in shown.left_out), sum(r.size for r in shown.left_out)]
+        figure = len(f"{about}{max([layout.budget, layout.total, *sizes, *sums, 1_000]):,}")
+        # mark, name, gap, base, arrow, size, gap, decision, gap, wall ... wall
+        fixed = 2 + 2 + figure + 2 + len(charset.arrow) + figure + 2 + 10 + 2 + 2
+        names = max([cells(printable(row.id, charset)) for row in rows] + [11])
+        name = max(min(names, (width - fixed) // 2, max(width // 4, 16)), 6)
+        bar = min(width - fixed - name, MAX_BAR)
+        return cls(width, name, figure, bar if bar >= MIN_BAR else 0, layout.budget, about, charset)
+
+    def headline(self, layout: LayoutShown) -> Line:
+        kind = "exact" if layout.tokenizer.exact else "estimate"
+        free = layout.budget - layout.total
+        dot = f" {self.charset.dot} "
+        return (
+            Span(f"{self._counted(layout.total)} of {layout.budget:,} tokens", Style.STRONG),
+            Span(f"{dot}{self._counted(free)} free{dot}"),
+            Span(f"{printable(layout.tokenizer.name, self.charset)} ({kind})", Style.FAINT),
+        )
+
+    def waterfall(self, layout: LayoutShown) -> Iterable[Line]:
+        """Budget - critical - flexible = free. What critical sections took in by growing is flexible."""
+        critical, end, budget = layout.fixed_load, layout.total, layout.budget
+        parts = [critical, end - critical, budget - end]
+        shares = _percentages(parts)
+        minus = self.charset.minus
+        yield self._amount("  budget", f"{budget:,}", "", Style.STRONG, 0, budget)
+        yield self._amount(
+            f"{minus} critical", self._counted(parts[0]), shares[0], Style.CRITICAL, 0, critical
+        )
+        yield self._amount(f"{minus} flexible", self._counted(parts[1]), shares[1], Style.KEPT, critical, end)
+        yield self._amount("= free", self._counted(parts[2]), shares[2], Style.FREE, end, budget)
+
+    def table(self, shown: Shown, layout: LayoutShown) -> Iterable[Line]:
+        if not layout.inputs:
+            yield (Span("no sections", Style.FAINT),)
+            return
+        yield self._heading()
+        for row, start in shown.rows:
+            yield self._section(row, start)
+            yield from self._reasons(row)
+        if shown.left_out:
+            yield self._left_out(shown.left_out)
+        if layout.joins:
+            sign = "+" if layout.joins > 0 else self.charset.minus
+            label = pad("(joins)", self.name, self.charset)
+            figure = f"{sign}{self._counted(abs(layout.joins))}".rjust(
+                2 * self.figure + 2 + len(self.charset.arrow)
+            )
+            yield (Span(f"  {label}  {figure}  separators, and merging at borders", Style.FAINT),)
+        yield ()
+        yield self._summary(layout)
+
+    # The parts of a line.
+
+    def _counted(self, tokens: int) -> str:
+        """A figure that a tokenizer made; an estimate is marked."""
+        return f"{self.about}{tokens:,}"
+
+    def _amount(self, label: str, figure: str, share: str, style: Style, start: int, end: int) -> Line:
+        between = 2 * self.figure + len(self.charset.arrow) + 2
+        left = f"{pad(label, self.name + 2, self.charset)}  {figure.rjust(between)}  {share.rjust(10)}  "
+        return (
+            Span(left, Style.STRONG if style is Style.STRONG else Style.PLAIN),
+            *self._bar(start, end, style),
+        )
+
+    def _heading(self) -> Line:
+        base, size = "base".rjust(self.figure), "size".rjust(self.figure)
+        left = f"  {pad('section', self.name, self.charset)}  {base} {self.charset.arrow} {size}  decision"
+        return (Span(left, Style.FAINT),)
+
+    def _section(self, row: Row, start: int) -> Line:
+        style = Style.CRITICAL if row.critical and row.decision is Decision.KEPT else STYLES[row.decision]
+        mark = f"{self.charset.critical} " if row.critical else "  "
+        base, size = (
+            self._counted(row.base_size).rjust(self.figure),
+            self._counted(row.size).rjust(self.figure),
+        )
+        return (
+            Span(mark, Style.CRITICAL),
+            Span(pad(printable(row.id, self.charset), self.name, self.charset), Style.STRONG),
+            Span(f"  {base} {self.charset.arrow} "),
+            Span(size, style),
+            Span("  "),
+            Span(f"{row.decision.value:<10}  ", style),
+            *self._bar(start, start + row.size, style),
+        )
+
+    def _bar(self, start: int, end: int, style: Style) -> Line:
+        """The tokens from ``start`` to ``end`` on the scale of the budget, between its walls."""
+        if not self.bar:
+            return ()
+        wall = Span(self.charset.wall, Style.FAINT)
+        left = _cells_at(start, self.budget, self.bar)
+        if style is Style.DROPPED:
+            left = min(left, self.bar - 1)
+            body = self.charset.dropped
+        else:
+            full = self.charset.bars.get(style, self.charset.bars[Style.KEPT])
+            body = full * (_cells_at(end, self.budget, self.bar) - left)
+            if not body and end > start:
+                left = min(left, self.bar - 1)
+                body = self.charset.sliver
+        return (wall, Span(" " * left), Span(body, style), Span(" " * (self.bar - left - len(body))), wall)
+
+    def _reasons(self, row: Row) -> Iterable[Line]:
+        """Why each step was taken; what it changed too, where there were several."""
+        lead = f"  {self.charset.because} "
+        for step in row.steps:
+            text = why(step, self.about)
+            if len(row.steps) > 1:
+                change = f"{self._counted(step.before)} {self.charset.arrow} {self._counted(step.after)}"
+                text = f"{_PAST[step.action]} {change}: {text}"
+            for i, part in enumerate(wrap(text, self.width - len(lead))):
+                yield (Span((lead if not i else " " * len(lead)) + part, Style.FAINT),)
+
+    def _left_out(self, rows: Sequence[Row]) -> Line:
+        base, size = sum(row.base_size for row in rows), sum(row.size for row in rows)
+        label = pad(f"and {len(rows):,} more", self.name, self.charset)
+        before, after = (self._counted(tokens).rjust(self.figure) for tokens in (base, size))
+        figures = f"{before} {self.charset.arrow} {after}"
+        return (Span(f"  {label}  {figures}  {_decisions(rows)}", Style.FAINT),)
+
+    def _summary(self, layout: LayoutShown) -> Line:
+        sections = layout.sections
+        number = f"{len(sections):,} section{'' if len(sections) == 1 else 's'}: {_decisions(sections)}"
+        critical = any(section.critical for section in layout.inputs)
+        legend = f"   {self.charset.critical} critical: never cut or dropped" if critical else ""
+        return (Span(number), Span(legend, Style.FAINT))
+
+
+def why(step: Step, about: str) -> str:
+    """The reason of a step as a sentence; ``about`` stands before every counted figure."""
+    items = f"{step.items} item{'' if step.items == 1 else 's'}"
+    return step.reason.value.format(over=f"{about}{step.over:,}", limit=f"{about}{step.limit:,}", items=items)
+
+
+def overflow_picture(
+    error: ContextCriticalOverflow, width: int = 80, charset: Charset = UNICODE
+) -> list[Line]:
+    """The critical sections, largest first, each against the budget that they do not fit into together."""
+    about = "" if error.details.get("exact") else "~"
+    width = max(width, MIN_WIDTH)
+    largest = sorted(error.critical, key=lambda item: -item[1])
+    shown, left_out = largest[:MAX_ROWS], largest[MAX_ROWS:]
+    rows = [(printable(name, charset), size, Style.CRITICAL) for name, size in shown]
+    if left_out:
+        rows.append((f"and {len(left_out):,} more", sum(size for _, size in left_out), Style.FAINT))
+    rows += [("needed together", error.fixed_load, Style.STRONG), ("budget", error.budget, Style.FREE)]
+    scale = max([size for _, size, _ in rows] + [1])
+    figure = len(f"{about}{scale:,}")
+    name = max(min(max(cells(label) for label, _, _ in rows), width // 3), 6)
+    bar = min(width - name - figure - 4, MAX_BAR)
+    lines: list[Line] = []
+    for label, size, style in rows:
+        shown_size = f"{size:,}" if style is Style.FREE else f"{about}{size:,}"
+        full = charset.bars.get(style, charset.bars[Style.KEPT])
+        body = full * _cells_at(size, scale, max(bar, 0)) or (charset.sliver if size and bar > 0 else "")
+        lines.append((Span(f"{pad(label, name, charset)}  {shown_size.rjust(figure)}  "), Span(body, style)))
+    return [fit_line(line, width, charset) for line in lines]
+
+
+def _cells_at(tokens: int, scale: int, bar: int) -> int:
+    """The nearest border between cells; what lies beyond the scale ends at the wall."""
+    return min(max((2 * tokens * bar + scale) // (2 * scale), 0), bar) if scale else 0
+
+
+def _percentages(parts: Sequence[int]) -> list[str]:
+    """Shares of the sum with one decimal, which add up to 100.0; none where there is nothing to share out."""
+    if min(parts) < 0 or not sum(parts):
+        return [""] * len(parts)
+    return [f"{tenths // 10}.{tenths % 10} %" for tenths in largest_remainder(1_000, parts)]
+
+
+def _decisions(rows: Iterable[Row | SectionShown]) -> str:
+    """How many met which fate: ``8 kept, 1 truncated, 3 dropped``."""
+    numbers = Counter(row.decision for row in rows)
+    return ", ".join(f"{numbers[decision]:,} {decision.value}" for decision in Decision if numbers[decision])

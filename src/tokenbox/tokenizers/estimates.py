@@ -1,0 +1,58 @@
+"""Estimates: what other programs take for tokens when they have no tokenizer. Never exact."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from tokenbox.tokenizers.protocol import AdditiveTokenizer, BaseTokenizer, TokenizerIdentity
+from tokenbox.tokenizers.utf8 import utf8
+
+_BYTES_PER_TOKEN: Final = 4
+_BYTES_PER_TOKEN_OF_CODE: Final = 3
+_INDENTED_PERCENT_OF_CODE: Final = 30
+
+
+def _identity(name: str, rule: str) -> TokenizerIdentity:
+    return TokenizerIdentity(name, "1", hashlib.sha256(rule.encode()).hexdigest(), exact=False)
+
+
+class Chars4(AdditiveTokenizer):
+    """``chars4``: a token for every four UTF-8 bytes, at least one; none for the empty text."""
+
+    _who = _identity("chars4", "max(1, utf-8 bytes // 4), 0 for the empty text")
+
+    @property
+    def identity(self) -> TokenizerIdentity:
+        return self._who
+
+    def weigh(self, text: str) -> int:
+        return len(utf8(text))
+
+    def count_of(self, weight: int) -> int:
+        return max(1, weight // _BYTES_PER_TOKEN) if weight else 0
+
+
+class CodeAware(BaseTokenizer):
+    """``code-aware``: as ``chars4``, but three bytes to a token if the text looks like code (LCP SPEC_08).
+
+    It does if more than 30 % of its lines, in whole percent rounded down, begin with a space or a tab.
+    """
+
+    _who = _identity(
+        "code-aware", "max(1, utf-8 bytes // (3 if indented lines * 100 // lines > 30 else 4)), 0 for empty"
+    )
+
+    @property
+    def identity(self) -> TokenizerIdentity:
+        return self._who
+
+    def count(self, text: str) -> int:
+        size = len(utf8(text))
+        if size == 0:
+            return 0
+        # The line after a final newline is no line, as in the sample code (Rust's `str::lines`).
+        lines = text.count("\n") + (not text.endswith("\n"))
+        indented = text.startswith((" ", "\t")) + text.count("\n ") + text.count("\n\t")
+        is_code = indented * 100 // lines > _INDENTED_PERCENT_OF_CODE
+        return max(1, size // (_BYTES_PER_TOKEN_OF_CODE if is_code else _BYTES_PER_TOKEN))

@@ -1,0 +1,179 @@
+"""Exact tokenizers from vocabulary files the user names. What a file is, is read from its content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenbox.errors import MissingExtra, VocabularyError
+from tokenbox.tokenizers import vocabularies
+from tokenbox.tokenizers.bpe import BpeTokenizer, Engine, from_ranks, ranks_digest
+from tokenbox.tokenizers.patterns import NAMED
+from tokenbox.tokenizers.published import BASELINES, LLAMA3_SHA256, LLAMA3_SPEC, BpeSpec
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    from tokenbox.tokenizers.protocol import BaseTokenizer
+
+# The largest vocabulary known, a tokenizer.json of 262,144 tokens, has 33 MB. A GGUF is not read whole.
+_MAX_BYTES: Final = 256 * 1024 * 1024
+_RANK_LINE: Final = re.compile(rb"[A-Za-z0-9+/]+={0,2} [0-9]{1,10}\r?\n")
+# The specials that go with a rank file of known content.
+_KNOWN: Final[Mapping[str, BpeSpec]] = {
+    LLAMA3_SHA256: LLAMA3_SPEC,
+    **{digest: BASELINES[name] for name, digest in vocabularies.PUBLISHED_SHA256.items()},
+}
+_FORMATS: Final = "a .tiktoken rank file, tokenizer.json, SentencePiece .model, tekken.json, GGUF"
+
+
+def open_vocabulary(
+    path: str | os.PathLike[str], *, pattern: str | None = None, engine: Engine = "auto"
+) -> BaseTokenizer:
+    """The tokenizer of a vocabulary file: ``.tiktoken``, ``tokenizer.json``, SentencePiece ``.model``,
+    ``tekken.json`` or GGUF.
+
+    ``pattern``: for a rank file that is not a published one, how text is split before merging: one of
+    ``o200k_base``, ``cl100k_base``, ``llama3``, ``qwen2``, ``tekken``, ``gpt2``, or a regular expression.
+    ``engine``: as for :class:`~tokenbox.tokenizers.bpe.BpeTokenizer`. Raises :class:`VocabularyError` for
+    a file that cannot be used, :class:`MissingExtra` if its format needs a package that is not installed.
+    """  # noqa: D205  # one sentence
+    shown = str(path)
+    file = Path(path)
+    head = _read(file, shown, 4)
+    if pattern is not None and (head == b"GGUF" or head[:1] == b"{"):
+        raise VocabularyError(f"{shown} has its own pattern. Leave `pattern` out.")
+    if head == b"GGUF":
+        from tokenbox.tokenizers.gguf import open_gguf  # noqa: PLC0415
+
+        return open_gguf(file, shown)
+    data = _read(file, shown, _MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise VocabularyError(f"{shown} has more than {_MAX_BYTES:,} bytes, which no vocabulary has.")
+    if data.lstrip()[:1] == b"{":
+        return _open_json(data, file.stem, shown, engine)
+    if _RANK_LINE.match(data) or file.suffix == ".tiktoken":
+        return _open_ranks(data, file.stem, shown, pattern, engine)
+    # A SentencePiece model is a protocol buffer that begins with its first piece: field 1, of some length.
+    if data[:1] == b"\n" or file.suffix == ".model":
+        if pattern is not None:
+            raise VocabularyError(
+                f"{shown} is a SentencePiece model, which has no pattern. Leave `pattern` out."
+            )
+        from tokenbox.tokenizers.sentencepiece import open_sentencepiece  # noqa: PLC0415
+
+        return open_sentencepiece(data, file.stem, shown)
+    raise VocabularyError(f"{shown} is no vocabulary we can read. Give {_FORMATS}.")
+
+
+def llama3(path: str | os.PathLike[str] | None = None, engine: Engine = "auto") -> BpeTokenizer:
+    """``llama3-bpe``: from the file of Llama 3 (``tokenizer.model``), or from the package ``llama-models``.
+
+    Its vocabulary is under the Llama license, so it is not in our package.
+    """
+    shown = "llama_models/llama3/tokenizer.model" if path is None else str(path)
+    file = _installed_llama3() if path is None else Path(path)
+    data = _read(file, shown, _MAX_BYTES + 1)
+    if hashlib.sha256(data).hexdigest() != LLAMA3_SHA256:
+        raise VocabularyError(
+            f"{shown} is not the tokenizer of Llama 3: its SHA-256 should be {LLAMA3_SHA256}. Fetch it again."
+        )
+    return from_ranks(vocabularies.read_rank_file(data, shown), LLAMA3_SPEC, engine)
+
+
+def _installed_llama3() -> Path:
+    from importlib.util import find_spec  # noqa: PLC0415
+
+    # Looked for without importing it: the package pulls in much more than this file.
+    spec = find_spec("llama_models")
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+        file = Path(folder, "llama3", "tokenizer.model")
+        if file.is_file():
+            return file
+    raise MissingExtra.of("llama3-bpe without a vocabulary file", "llama3")
+
+
+def _read(file: Path, shown: str, limit: int) -> bytes:
+    """The first ``limit`` bytes. Not of a device or a pipe, which may have no end."""
+    try:
+        if file.exists() and not file.is_file():
+            what = "a directory" if file.is_dir() else "no regular file"
+            raise VocabularyError(f"{shown} is {what}. Give the vocabulary file itself.")
+        with file.open("rb") as stream:
+            return stream.read(limit)
+    except FileNotFoundError:
+        raise VocabularyError(f"{shown} does not exist. Check the path.") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise VocabularyError(
+            f"{shown} cannot be read: {reason}. Check the path and its permissions."
+        ) from None
+
+
+def _open_ranks(data: bytes, name: str, shown: str, pattern: str | None, engine: Engine) -> BpeTokenizer:
+    ranks = vocabularies.read_rank_file(data, shown)
+    known = _KNOWN.get(ranks_digest(ranks))
+    if pattern is None:
+        if known is None:
+            raise VocabularyError(
+                f"{shown} holds ranks, but not how text is split before merging. Say `pattern`: "
+                f"{', '.join(NAMED)}, or a regular expression."
+            )
+        spec = BpeSpec(name, known.version, known.pattern, known.special_tokens)
+    else:
+        text = NAMED.get(pattern, pattern)
+        special = known.special_tokens if known is not None and known.pattern == text else {}
+        spec = BpeSpec(name, "1", text, special)
+    return from_ranks(ranks, spec, engine)
+
+
+def _open_json(data: bytes, name: str, shown: str, engine: Engine) -> BaseTokenizer:
+    try:
+        document: Any = json.loads(data.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise VocabularyError(f"{shown} is not UTF-8. Fetch it again.") from None
+    except (ValueError, RecursionError) as error:
+        raise VocabularyError(f"{shown} is not whole JSON: {error}. Fetch it again.") from None
+    if isinstance(document.get("config"), dict) and isinstance(document.get("vocab"), list):
+        return _open_tekken(document, name, shown, engine)
+    if isinstance(document.get("model"), dict):
+        from tokenbox.tokenizers.huggingface import open_tokenizer_json  # noqa: PLC0415
+
+        return open_tokenizer_json(document, name, shown)
+    raise VocabularyError(
+        f"{shown} is JSON, but neither a tokenizer.json (`model`) nor a tekken.json (`vocab`)."
+    )
+
+
+def _open_tekken(document: dict[str, Any], name: str, shown: str, engine: Engine) -> BpeTokenizer:
+    """Mistral's tekken.json. Its special tokens come first, so every rank is moved up by their number."""
+    import base64  # noqa: PLC0415
+
+    config = document["config"]
+    try:
+        pattern, version = config["pattern"], config.get("version", "1")
+        size, specials = config["default_vocab_size"], config["default_num_special_tokens"]
+        usable = isinstance(pattern, str) and isinstance(version, str) and type(size) is type(specials) is int
+        if not usable or not 0 <= specials < size <= vocabularies.MAX_TOKENS:
+            raise VocabularyError(f"{shown}: `config` has impossible values. Fetch the file again.")
+        entries = document["vocab"][: size - specials]
+        ranks = {
+            base64.b64decode(entry["token_bytes"], validate=True): place + specials
+            for place, entry in enumerate(entries)
+            if entry["rank"] == place
+        }
+        special_tokens = {f"<SPECIAL_{place}>": place for place in range(specials)}
+        for token in document.get("special_tokens") or ():
+            special_tokens.pop(f"<SPECIAL_{token['rank']}>", None)
+            special_tokens[token["token_str"]] = token["rank"]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise VocabularyError(f"{shown} is no whole tekken.json: {error!r}. Fetch it again.") from None
+    if len(ranks) != size - specials:
+        raise VocabularyError(
+            f"{shown} has {len(ranks):,} usable tokens, {size - specials:,} are announced. Fetch it again."
+        )
+    return from_ranks(ranks, BpeSpec(name, version, pattern, special_tokens), engine)

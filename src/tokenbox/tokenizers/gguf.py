@@ -1,0 +1,347 @@
+"""The tokenizer in the header of a GGUF model file, counted as llama.cpp counts.
+
+Only the header is read, never a weight, and of it only what is needed: 150,000 tokens take well under
+a second. Every length that a file announces is checked against what is left of the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+from tokenbox.errors import VocabularyError
+from tokenbox.tokenizers.huggingface import JsonTokenizer, build
+from tokenbox.tokenizers.patterns import GPT2, LLAMA3, QWEN2, Cutting, cutting
+from tokenbox.tokenizers.protocol import BaseTokenizer, TokenizerIdentity
+from tokenbox.tokenizers.utf8 import utf8
+from tokenbox.tokenizers.vocabularies import MAX_TOKENS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+_VERSIONS: Final = (2, 3)
+_MAX_KEYS: Final = 65_536
+_MAX_STRING: Final = 16 * 1024 * 1024  # a chat template is the longest there is, some 50 KB
+_MAX_NESTING: Final = 4
+_STRING, _ARRAY = 8, 9
+# Type numbers of the format's scalars: uint8 ... float64.
+_SCALARS: Final[Mapping[int, struct.Struct]] = {
+    number: struct.Struct("<" + letter)
+    for number, letter in zip((*range(8), 10, 11, 12), "BbHhIif?Qqd", strict=True)
+}
+_U32: Final = _SCALARS[4]
+_U64: Final = _SCALARS[10]
+_KEYS: Final = frozenset(
+    {
+        "general.version",
+        "tokenizer.ggml.model",
+        "tokenizer.ggml.pre",
+        "tokenizer.ggml.tokens",
+        "tokenizer.ggml.merges",
+        "tokenizer.ggml.token_type",
+    }
+)
+_USER_DEFINED: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Splitting:
+    """How llama.cpp splits text for a ``tokenizer.ggml.pre``; whole tokens may come before merges."""
+
+    patterns: tuple[str, ...]
+    whole_first: bool = False
+
+
+# llama.cpp has no case folding in its patterns, so 'ſ (U+017F) is no contraction there.
+_CONTRACTIONS: Final = "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
+_FOLDED: Final = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+_GPT2: Final = _Splitting((GPT2,))
+_DIGITS: Final = _Splitting((r"\p{N}", GPT2))
+_LLAMA3: Final = _Splitting((LLAMA3.replace(_FOLDED, _CONTRACTIONS),), whole_first=True)
+_LLAMA3_MERGED: Final = _Splitting(_LLAMA3.patterns)
+_QWEN2: Final = _Splitting((QWEN2.replace(_FOLDED, _CONTRACTIONS),))
+
+SPLITTING: Final[Mapping[str, _Splitting]] = {
+    **dict.fromkeys(("gpt-2", "phi-2", "jina-es", "jina-de", "jina-v2-es", "jina-v2-de", "gigachat"), _GPT2),
+    **dict.fromkeys(
+        ("a.x-4.0", "mellum", "modern-bert", "exaone4", "mpt", "olmo", "jais", "trillion"), _GPT2
+    ),
+    **dict.fromkeys(("jina-v1-en", "jina-v2-code", "roberta-bpe", "granite-docling"), _GPT2),
+    **dict.fromkeys(
+        ("starcoder", "refact", "command-r", "smollm", "codeshell", "exaone", "minerva-7b"), _DIGITS
+    ),
+    **dict.fromkeys(
+        ("llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0"), _LLAMA3
+    ),
+    **dict.fromkeys(("lfm2", "jina-v5-nano"), _LLAMA3),
+    **dict.fromkeys(("dbrx", "smaug-bpe", "glm4", "chatglm-bpe"), _LLAMA3_MERGED),
+    **dict.fromkeys(
+        ("qwen2", "deepseek-r1-qwen", "kormo", "f2llmv2", "megrez", "stablelm2", "hunyuan"), _QWEN2
+    ),
+}
+"""By the names of llama.cpp's ``llama-vocab.cpp``. The others split in ways we cannot show to be equal."""
+
+
+def open_gguf(file: Path, shown: str) -> BaseTokenizer:
+    """The tokenizer of a GGUF file of the ``gpt2`` kind. ``shown``: the path, for errors.
+
+    Raises :class:`VocabularyError` for every other kind: better none than one that counts a little off.
+    """
+    header = _read_header(file, shown)
+    model, pre = header.get("tokenizer.ggml.model"), header.get("tokenizer.ggml.pre")
+    if model != "gpt2":
+        raise VocabularyError(
+            f"{shown} has a tokenizer of the kind {model!r}; from a GGUF only 'gpt2' can be counted exactly. "
+            "Give the tokenizer.json or tokenizer.model of the same model."
+        )
+    splitting = SPLITTING.get(pre) if isinstance(pre, str) else None
+    if splitting is None:
+        raise VocabularyError(
+            f"{shown} splits text by {pre!r} (tokenizer.ggml.pre), which cannot be counted exactly. "
+            f"Supported: {', '.join(sorted(SPLITTING))}. Give the model's tokenizer.json instead."
+        )
+    tokens = _strings(header, "tokenizer.ggml.tokens", shown)
+    merges = _merges(_strings(header, "tokenizer.ggml.merges", shown))
+    types = _types(header, len(tokens), shown)
+    user_defined = [
+        token for token, kind in zip(tokens, types, strict=True) if kind == _USER_DEFINED and token
+    ]
+    document = _document(tokens, merges, splitting, shown)
+    content = {"document": document, "user_defined": user_defined}
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    version = header.get("general.version")
+    identity = TokenizerIdentity(file.stem, version if isinstance(version, str) else "1", digest, exact=True)
+    engine = build(json.dumps(document), shown)
+    inner = JsonTokenizer(engine, identity, _cutting(splitting))
+    if not user_defined:
+        return inner
+    return UserDefinedTokenizer(inner, {token: tokens.index(token) for token in user_defined})
+
+
+class UserDefinedTokenizer(BaseTokenizer):
+    """A tokenizer with user-defined tokens, which llama.cpp looks for in every text, the longest first.
+
+    What lies between them is tokenized by itself. Cuts are unproven: a token may lie across one.
+    """
+
+    def __init__(self, inner: JsonTokenizer, user_defined: Mapping[str, int]) -> None:
+        self._inner = inner
+        self._tokens = sorted(user_defined.items(), key=lambda item: (-len(item[0].encode()), item[1]))
+        self.cuts, self.cuts_proven = inner.cuts, False
+
+    @property
+    def identity(self) -> TokenizerIdentity:
+        return self._inner.identity
+
+    def count(self, text: str) -> int:
+        utf8(text)
+        return sum(1 if isinstance(part, int) else self._inner.count(part) for part in self._parts(text))
+
+    def encode(self, text: str) -> list[int]:
+        utf8(text)
+        tokens: list[int] = []
+        for part in self._parts(text):
+            tokens += [part] if isinstance(part, int) else self._inner.encode(part)
+        return tokens
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return self._inner.decode(tokens)
+
+    def _parts(self, text: str) -> list[str | int]:
+        """The text, with the ids of user-defined tokens in their places."""
+        parts: list[str | int] = [text]
+        for spelling, token in self._tokens:
+            if spelling in text:
+                parts = [piece for part in parts for piece in _split(part, spelling, token)]
+        return parts
+
+
+def _split(part: str | int, spelling: str, token: int) -> Iterator[str | int]:
+    if isinstance(part, int):
+        yield part
+        return
+    for place, piece in enumerate(part.split(spelling)):
+        if place:
+            yield token
+        if piece:
+            yield piece
+
+
+def _cutting(splitting: _Splitting) -> Cutting:
+    """That of the pattern; a contraction less or more does not touch a safe cut, nor do digits set apart."""
+    return cutting(splitting.patterns[-1].replace(_CONTRACTIONS, _FOLDED))
+
+
+def _document(
+    tokens: list[str], merges: list[tuple[str, str]], splitting: _Splitting, shown: str
+) -> dict[str, Any]:
+    """The same tokenizer as a ``tokenizer.json``."""
+    vocabulary = {token: place for place, token in enumerate(tokens) if token}
+    if len(vocabulary) != sum(map(bool, tokens)):
+        raise VocabularyError(f"{shown} has a token twice. Fetch the file again.")
+    lost = [letter for letter in _byte_letters() if letter not in vocabulary]
+    if lost:
+        raise VocabularyError(f"{shown}: {len(lost)} of the 256 bytes have no token. Fetch the file again.")
+    splits: list[dict[str, Any]] = [
+        {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+        for pattern in splitting.patterns
+    ]
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    return {
+        "version": "1.0",
+        "added_tokens": [],
+        "normalizer": None,
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*splits, level]},
+        "post_processor": None,
+        "decoder": level,
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": splitting.whole_first,
+            "vocab": vocabulary,
+            "merges": [list(pair) for pair in merges],
+        },
+    }
+
+
+def _byte_letters() -> list[str]:
+    """The 256 letters that stand for bytes in a byte-level vocabulary: printable Latin-1, then U+0100 on."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    return [chr(byte) for byte in printable] + [chr(0x100 + n) for n in range(256 - len(printable))]
+
+
+def _merges(written: list[str]) -> list[tuple[str, str]]:
+    """The pairs, in order; of a pair that is there twice the first counts, as in llama.cpp."""
+    pairs: dict[tuple[str, str], None] = {}
+    for merge in written:
+        place = merge.find(" ", 1)
+        if place > 0:
+            pairs.setdefault((merge[:place], merge[place + 1 :]))
+    return list(pairs)
+
+
+def _strings(header: Mapping[str, Any], key: str, shown: str) -> list[str]:
+    values = header.get(key)
+    if not isinstance(values, list) or not values or not all(isinstance(value, bytes) for value in values):
+        raise VocabularyError(
+            f"{shown} has no {key}. Give a GGUF file with its tokenizer, or tokenizer.json."
+        )
+    try:
+        return [value.decode("utf-8") for value in values]
+    except UnicodeDecodeError:
+        raise VocabularyError(f"{shown}: {key} is not UTF-8. Fetch the file again.") from None
+
+
+def _types(header: Mapping[str, Any], count: int, shown: str) -> list[int]:
+    types = header.get("tokenizer.ggml.token_type")
+    if types is None:
+        return [1] * count
+    if not isinstance(types, list) or len(types) < count:
+        raise VocabularyError(
+            f"{shown}: tokenizer.ggml.token_type does not fit the tokens. Fetch the file again."
+        )
+    return types[:count]
+
+
+def _read_header(file: Path, shown: str) -> dict[str, Any]:
+    """The values of ``_KEYS`` in the header. Strings of arrays stay bytes."""
+    try:
+        with file.open("rb") as stream:
+            size = stream.seek(0, 2)
+            stream.seek(4)
+            return _Header(stream, size, shown).read()
+    except OSError as error:
+        raise VocabularyError(f"{shown} cannot be read: {error.strerror}.") from None
+
+
+class _Header:
+    """A reader that never asks for more bytes than the file has left."""
+
+    def __init__(self, stream: BinaryIO, size: int, shown: str) -> None:
+        self._stream = stream
+        self._left = size - 4
+        self._shown = shown
+
+    def read(self) -> dict[str, Any]:
+        version = self._scalar(_U32)
+        if version not in _VERSIONS:
+            raise VocabularyError(
+                f"{self._shown} is GGUF version {version}; 2 and 3 can be read, in little-endian order. "
+                "Convert the model again."
+            )
+        self._scalar(_U64)  # the number of tensors
+        keys = self._scalar(_U64)
+        if keys > _MAX_KEYS:
+            raise self._damaged(f"{keys:,} keys")
+        values: dict[str, Any] = {}
+        for _ in range(keys):
+            key = self._string().decode("utf-8", "replace")
+            value = self._value(self._scalar(_U32), keep=key in _KEYS)
+            if key in _KEYS:
+                values[key] = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+        return values
+
+    def _value(self, kind: int, *, keep: bool, depth: int = 0) -> Any:  # noqa: ANN401  # as the file says
+        scalar = _SCALARS.get(kind)
+        if scalar is not None:
+            return self._scalar(scalar)
+        if kind == _STRING:
+            return self._string()
+        if kind != _ARRAY or depth >= _MAX_NESTING:
+            raise self._damaged(f"a value of type {kind}")
+        inner = self._scalar(_U32)
+        count = self._scalar(_U64)
+        scalar = _SCALARS.get(inner)
+        if scalar is not None:
+            if not keep:
+                self._skip(count * scalar.size)
+                return None
+            if count > MAX_TOKENS:
+                raise self._damaged(f"an array of {count:,}")
+            return list(struct.unpack(f"<{count}{scalar.format[1:]}", self._bytes(count * scalar.size)))
+        # Each item has at least its length, so a count beyond that is made up.
+        if count > min(MAX_TOKENS, self._left // 8):
+            raise self._damaged(f"an array of {count:,}")
+        items = (self._value(inner, keep=keep, depth=depth + 1) for _ in range(count))
+        if keep:
+            return list(items)
+        for _ in items:
+            pass
+        return None
+
+    def _string(self) -> bytes:
+        size = self._scalar(_U64)
+        if size > _MAX_STRING:
+            raise self._damaged(f"a string of {size:,} bytes")
+        return self._bytes(size)
+
+    def _scalar(self, form: struct.Struct) -> Any:  # noqa: ANN401  # a number or a truth value
+        return form.unpack(self._bytes(form.size))[0]
+
+    def _bytes(self, size: int) -> bytes:
+        self._take(size)
+        data = self._stream.read(size)
+        if len(data) != size:
+            raise self._damaged("the end too early")
+        return data
+
+    def _skip(self, size: int) -> None:
+        self._take(size)
+        self._stream.seek(size, 1)
+
+    def _take(self, size: int) -> None:
+        if size > self._left:
+            raise self._damaged(f"{size:,} bytes announced, {self._left:,} left")
+        self._left -= size
+
+    def _damaged(self, what: str) -> VocabularyError:
+        return VocabularyError(f"{self._shown} is no whole GGUF file: {what} in its header. Fetch it again.")

@@ -1,0 +1,150 @@
+"""Tokenizers in the ``tokenizer.json`` format, counted by the package ``tokenizers``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenbox.errors import MissingExtra, TokenizerError, VocabularyError
+from tokenbox.tokenizers.bpe import CHUNK, not_tokens
+from tokenbox.tokenizers.cuts import UNIVERSAL
+from tokenbox.tokenizers.engines import is_panic
+from tokenbox.tokenizers.patterns import GPT2, Cutting, cutting
+from tokenbox.tokenizers.protocol import BaseTokenizer, TokenizerIdentity
+from tokenbox.tokenizers.utf8 import utf8
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import tokenizers
+
+# What of a tokenizer.json decides the tokens of a text without special tokens around it.
+_DECIDES: Final = ("added_tokens", "model", "normalizer", "pre_tokenizer")
+
+
+def open_tokenizer_json(document: dict[str, Any], name: str, shown: str) -> JsonTokenizer:
+    """The tokenizer of a parsed ``tokenizer.json``. ``shown``: the path, for errors."""
+    if document["model"].get("dropout"):
+        raise VocabularyError(f"{shown} has `dropout`: its counts are random. Set `model.dropout` to null.")
+    version = document.get("version")
+    digest = hashlib.sha256(
+        json.dumps(_deciding(document), sort_keys=True, separators=(",", ":")).encode()
+    ).hexdigest()
+    identity = TokenizerIdentity(name, version if isinstance(version, str) else "1", digest, exact=True)
+    return JsonTokenizer(build(json.dumps(document), shown), identity, _cutting(document))
+
+
+def build(text: str, shown: str) -> tokenizers.Tokenizer:
+    """The engine of a ``tokenizer.json``, set to take every spelling of a special token for text."""
+    try:
+        from tokenizers import Tokenizer  # noqa: PLC0415
+    except ImportError:
+        raise MissingExtra.of(f"the vocabulary {shown}", "files") from None
+    try:
+        engine = Tokenizer.from_str(text)
+        engine.no_truncation()
+        engine.no_padding()
+        engine.encode_special_tokens = True
+    except BaseException as error:
+        if isinstance(error, Exception) or is_panic(error):
+            raise VocabularyError(f"{shown} is no usable tokenizer: {error}. Fetch it again.") from None
+        raise
+    return engine
+
+
+class JsonTokenizer(BaseTokenizer):
+    """Counts as ``tokenizers`` does with ``add_special_tokens=False`` and special spellings as text."""
+
+    def __init__(
+        self, engine: tokenizers.Tokenizer, identity: TokenizerIdentity, where: Cutting | None
+    ) -> None:
+        self._engine = engine
+        self._identity = identity
+        self._cutting = where
+        if where is not None:
+            self.cuts, self.cuts_proven = where.cuts, where.proven
+
+    @property
+    def identity(self) -> TokenizerIdentity:
+        return self._identity
+
+    def count(self, text: str) -> int:
+        return sum(len(self._encode(chunk)) for chunk in self._chunks(text))
+
+    def encode(self, text: str) -> list[int]:
+        return [token for chunk in self._chunks(text) for token in self._encode(chunk).ids]
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        try:
+            text: str = self._engine.decode(list(tokens), skip_special_tokens=False)
+        except BaseException as error:
+            if isinstance(error, Exception) or is_panic(error):
+                raise TokenizerError(not_tokens(self._identity.name)) from None
+            raise
+        return text
+
+    def _chunks(self, text: str) -> Sequence[str]:
+        if not utf8(text):
+            return ()
+        if self._cutting is None or len(text) <= CHUNK:
+            return (text,)
+        return tuple(self._cutting.chunks(text, CHUNK))
+
+    def _encode(self, chunk: str) -> tokenizers.Encoding:
+        try:
+            return self._engine.encode(chunk, add_special_tokens=False)
+        except BaseException as error:
+            if isinstance(error, Exception) or is_panic(error):
+                raise TokenizerError(f"{self._identity.name} cannot count this text: {error}") from None
+            raise
+
+
+def _deciding(document: dict[str, Any]) -> dict[str, Any]:
+    """The parts that decide counts, with merges in one spelling: pairs, not ``"a b"``."""
+    content = {key: document.get(key) for key in _DECIDES}
+    model = dict(document["model"])
+    if isinstance(model.get("merges"), list):
+        model["merges"] = [pair.split(" ") if isinstance(pair, str) else pair for pair in model["merges"]]
+    content["model"] = model
+    return content
+
+
+def _cutting(document: dict[str, Any]) -> Cutting | None:
+    """Where texts may be cut: proven for a byte-level BPE that only splits, and by a known pattern."""
+    splits = _steps(document.get("pre_tokenizer"), "pretokenizers")
+    if document["model"].get("type", "BPE") != "BPE" or not splits or splits[-1].get("type") != "ByteLevel":
+        return None
+    added = document.get("added_tokens") or []
+    plain = (
+        not _steps(document.get("normalizer"), "normalizers")
+        # One that is not special is looked for in the text first, and may lie across a cut.
+        and all(isinstance(token, dict) and token.get("special") for token in added)
+        and splits[-1].get("add_prefix_space") is False
+    )
+    pattern = _pattern(splits)
+    return cutting(pattern) if plain and pattern is not None else Cutting(UNIVERSAL, proven=False)
+
+
+def _pattern(splits: list[dict[str, Any]]) -> str | None:
+    """The pattern, if splitting is by one: ByteLevel's own (GPT-2's), or that of a Split before it."""
+    level = splits[-1]
+    if len(splits) == 1:
+        return GPT2 if level.get("use_regex", True) else None
+    if len(splits) > 2 or level.get("use_regex", True) or splits[0].get("type") != "Split":  # noqa: PLR2004
+        return None
+    split = splits[0]
+    # Both keep exactly the matches as pieces, for a pattern that matches everything.
+    if (split.get("behavior"), bool(split.get("invert"))) not in {("Isolated", False), ("Removed", True)}:
+        return None
+    pattern = split.get("pattern")
+    found = pattern.get("Regex") if isinstance(pattern, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def _steps(value: Any, key: str) -> list[dict[str, Any]]:  # noqa: ANN401  # a part of a JSON document
+    """The steps of a normalizer or pre-tokenizer: itself, or those of the sequence it is."""
+    if not isinstance(value, dict):
+        return []
+    steps = value.get(key) if value.get("type") == "Sequence" else [value]
+    return [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []

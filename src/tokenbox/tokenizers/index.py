@@ -1,0 +1,363 @@
+"""The safe-cut index: the count of any part of a text, and of the text after an edit, exactly.
+
+The text lies in chunks of about ``CHUNK`` characters between safe cuts, each with its count, and the chunks
+in blocks. With n characters, an edit or a query costs one block, one list of blocks and one chunk: in all
+O(B + n / (B * CHUNK)) with B = ``BLOCK`` chunks to a block, plus the counting of a few words. A stretch
+without safe cuts (a megabyte of one letter) is one chunk, and counted as a whole when touched.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final
+
+from tokenbox.errors import TokenizerError
+from tokenbox.tokenizers.cuts import CutRules
+from tokenbox.tokenizers.graphemes import floor_boundary
+from tokenbox.tokenizers.protocol import AdditiveTokenizer
+from tokenbox.tokenizers.truncation import longest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+CHUNK: Final = 1_024
+BLOCK: Final = 256
+CONTEXT: Final = 128
+"""Characters on each side of a boundary on which unproven cuts are checked."""
+
+_ANYWHERE: Final = CutRules("anywhere", re.compile(r".(?=.)", re.DOTALL))
+
+
+class _Chunk:
+    """A part of the text between two boundaries. ``size`` is its measure: tokens, or weight."""
+
+    __slots__ = ("fine", "size", "text")
+
+    def __init__(self, text: str, size: int) -> None:
+        self.text, self.size = text, size
+        self.fine: tuple[list[int], list[int]] | None = None  # cuts inside, and the size up to each
+
+
+class _Block:
+    """Some chunks in a row, with running sums: ``starts[i]`` and ``sizes[i]`` are of the chunks before i."""
+
+    __slots__ = ("chunks", "sizes", "starts")
+
+    def __init__(self, chunks: list[_Chunk]) -> None:
+        self.chunks = chunks
+        self.sum_up()
+
+    def sum_up(self) -> None:
+        self.starts = list(accumulate([len(c.text) for c in self.chunks], initial=0))
+        self.sizes = list(accumulate([c.size for c in self.chunks], initial=0))
+
+
+class TextIndex:
+    """A text that knows its count, and the count of its parts, while it is edited.
+
+    ``rules`` are the safe cuts relied on; None means that every count is made directly, which is so for
+    a tokenizer without safe cuts and for one whose claimed cuts failed in this text. ``verified`` is True
+    if the rules are proven or their sum equalled the count of the whole text.
+
+    Unproven rules: every boundary is checked with ``CONTEXT`` characters on both sides, also after an
+    edit, boundaries that do not hold are not used, and parts are counted from boundaries at least that far
+    inside them. What is assumed is only that no boundary depends on characters further away.
+    Not thread-safe while it is being edited.
+    """
+
+    def __init__(self, text: str, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._additive = tokenizer if isinstance(tokenizer, AdditiveTokenizer) else None
+        self._measure = self._additive.weigh if self._additive is not None else tokenizer.count
+        self.rules: CutRules | None = (
+            _ANYWHERE if self._additive is not None else getattr(tokenizer, "cuts", None)
+        )
+        self._proven = self._additive is not None or bool(getattr(tokenizer, "cuts_proven", False))
+        self.verified = self._proven
+        chunks = self._chunks_of(text)
+        if self.rules is not None and not self._proven:
+            whole = tokenizer.count(text)
+            self.verified = whole == sum(chunk.size for chunk in chunks)
+            if not self.verified:
+                self.rules = None
+                chunks = [_Chunk(text, whole)] if text else []
+        self._blocks = [_Block(chunks[i : i + BLOCK]) for i in range(0, len(chunks), BLOCK)]
+        self._sum_up()
+
+    # What it answers.
+
+    @property
+    def total(self) -> int:
+        """The count of the whole text."""
+        return self._tokens(self._sizes[-1])
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def text(self) -> str:
+        return "".join(chunk.text for block in self._blocks for chunk in block.chunks)
+
+    def count(self, start: int = 0, end: int | None = None) -> int:
+        """The count of ``text[start:end]``. An end beyond the text is the end of the text.
+
+        Raises :class:`TokenizerError` for a negative bound.
+        """
+        start, end = self._bounds(start, end)
+        if start >= end:
+            return 0
+        if start == 0 and end == len(self):
+            return self.total
+        if self._proven:
+            return self._tokens(self._measure_between(start, end))
+        return self._count_checked(start, end)
+
+    def longest_prefix(self, max_tokens: int) -> int:
+        """The length in characters of the longest prefix of at most ``max_tokens`` tokens.
+
+        It ends at a grapheme cluster boundary: ``truncate(text, max_tokens, tokenizer)`` has that length.
+        """
+        if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 0:
+            raise TokenizerError(f"max_tokens is {max_tokens!r}. Give a whole number of tokens, 0 or more.")
+        if self.total <= max_tokens:
+            return len(self)
+        if not self._proven or self._additive is not None:
+            return longest(self.text(), max_tokens, self._tokenizer, "head", size=self.total)
+        b = bisect_right(self._sizes, max_tokens) - 1
+        block = self._blocks[b]
+        i = bisect_right(block.sizes, max_tokens - self._sizes[b]) - 1
+        start, room = self._starts[b] + block.starts[i], max_tokens - self._sizes[b] - block.sizes[i]
+        piece, before = block.chunks[i].text, block.chunks[i].size
+        while True:
+            found = longest(piece, room, self._tokenizer, "head", size=before)
+            if found > 0 or start == 0:
+                return start + found
+            b, i = self._find(start - 1)
+            chunk = self._blocks[b].chunks[i]
+            if floor_boundary(chunk.text + piece[:1], len(chunk.text)) == len(chunk.text):
+                return start
+            # A cut after a letter that joins to what follows it is no boundary: look one chunk earlier.
+            start -= len(chunk.text)
+            piece, room, before = chunk.text + piece, room + chunk.size, before + chunk.size
+
+    # What it does.
+
+    def replace(self, start: int, end: int, new: str) -> int:
+        """Put ``new`` in place of ``text[start:end]``. Returns the new total.
+
+        Raises :class:`TokenizerError` for a negative bound or an uncountable text; nothing is changed then.
+        """
+        start, end = self._bounds(start, end)
+        end = max(start, end)
+        if not self._blocks:
+            self._splice((0, 0), (0, -1), self._chunks_of(new))
+            return self.total
+        first, last = self._find(start), self._find(max(start, end - 1))
+        chunk = self._blocks[first[0]].chunks[first[1]]
+        at = start - self._starts[first[0]] - self._blocks[first[0]].starts[first[1]]
+        if self._proven and first == last and self._replace_inside(chunk, at, at + end - start, new):
+            self._blocks[first[0]].sum_up()
+            self._sum_up()
+            return self.total
+        before = chunk.text[:at]
+        tail_block, tail_i = last
+        tail = self._blocks[tail_block].chunks[tail_i].text
+        after = tail[end - self._starts[tail_block] - self._blocks[tail_block].starts[tail_i] :]
+        text = before + new + after
+        # A boundary stays one if what it depends on is as it was; otherwise the neighbour is redone too.
+        near = 1 if self._proven else CONTEXT
+        left, right = len(before), len(after)
+        while left < near and (earlier := self._neighbour(first, -1)) is not None:
+            first = earlier
+            piece = self._blocks[first[0]].chunks[first[1]].text
+            text, left = piece + text, left + len(piece)
+        while right < near and (later := self._neighbour(last, 1)) is not None:
+            last = later
+            piece = self._blocks[last[0]].chunks[last[1]].text
+            text, right = text + piece, right + len(piece)
+        self._splice(first, last, self._chunks_of(text))
+        return self.total
+
+    def _replace_inside(self, chunk: _Chunk, start: int, end: int, new: str) -> bool:
+        """Edit within one chunk by counting only between the cuts around the edit. False: not so easy."""
+        rules, old = self.rules, chunk.text
+        if rules is None or not 0 < start or end >= len(old) or len(old) + len(new) > 2 * CHUNK + end - start:
+            return False
+        left = max(0, rules.last(old, start))
+        right = rules.first(old, end)
+        right = right if right >= 0 else len(old)
+        edited = old[left:start] + new + old[end:right]
+        if len(edited) > CHUNK:
+            return False
+        size = chunk.size + self._measure(edited) - self._measure(old[left:right])
+        chunk.text, chunk.size, chunk.fine = old[:left] + edited + old[right:], size, None
+        return True
+
+    # How it is stored.
+
+    def _chunks_of(self, text: str) -> list[_Chunk]:
+        """``text`` in chunks between safe cuts that hold."""
+        rules = self.rules
+        pieces: list[str] = []
+        place = 0
+        while place < len(text):
+            cut = -1
+            if rules is not None and len(text) - place > CHUNK + CHUNK // 2:
+                cut = rules.first(text, place + CHUNK - 1)
+                while cut >= 0 and not self._proven and not self._holds(text, cut):
+                    cut = rules.first(text, cut)
+            cut = cut if cut >= 0 else len(text)
+            pieces.append(text[place:cut])
+            place = cut
+        sizes: Sequence[int]
+        if self._additive is not None:
+            sizes = [self._additive.weigh(piece) for piece in pieces]
+        else:
+            sizes = self._tokenizer.count_batch(pieces)
+        return [_Chunk(piece, size) for piece, size in zip(pieces, sizes, strict=True)]
+
+    def _holds(self, text: str, cut: int) -> bool:
+        """Whether the counts add up at ``cut``, with some of the text around it."""
+        left, right = text[max(0, cut - CONTEXT) : cut], text[cut : cut + CONTEXT]
+        parts, whole = self._measure(left) + self._measure(right), self._measure(left + right)
+        return parts == whole
+
+    def _sum_up(self) -> None:
+        self._starts = list(accumulate([block.starts[-1] for block in self._blocks], initial=0))
+        self._sizes = list(accumulate([block.sizes[-1] for block in self._blocks], initial=0))
+
+    def _splice(self, first: tuple[int, int], last: tuple[int, int], new: list[_Chunk]) -> None:
+        """Put the chunks ``new`` in place of those from ``first`` to ``last``, both included."""
+        head = self._blocks[first[0]].chunks[: first[1]] if self._blocks else []
+        tail = self._blocks[last[0]].chunks[last[1] + 1 :] if self._blocks else []
+        if self._proven and new:
+            # Small neighbours are joined: their counts add up, and chunks do not get ever smaller.
+            if tail and len(new[-1].text) + len(tail[0].text) <= CHUNK:
+                new[-1] = _Chunk(new[-1].text + tail[0].text, new[-1].size + tail.pop(0).size)
+            if head and len(new[0].text) + len(head[-1].text) <= CHUNK:
+                new[0] = _Chunk(head[-1].text + new[0].text, head.pop().size + new[0].size)
+        chunks = head + new + tail
+        step = BLOCK if len(chunks) > 2 * BLOCK else max(1, len(chunks))
+        self._blocks[first[0] : last[0] + 1] = [
+            _Block(chunks[i : i + step]) for i in range(0, len(chunks), step)
+        ]
+        self._sum_up()
+
+    def _find(self, place: int) -> tuple[int, int]:
+        """The block and chunk that hold the character at ``place``; the last ones for the end of the text."""
+        b = min(bisect_right(self._starts, place) - 1, len(self._blocks) - 1)
+        block = self._blocks[b]
+        return b, min(bisect_right(block.starts, place - self._starts[b]) - 1, len(block.chunks) - 1)
+
+    def _neighbour(self, at: tuple[int, int], step: int) -> tuple[int, int] | None:
+        b, i = at[0], at[1] + step
+        if 0 <= i < len(self._blocks[b].chunks):
+            return b, i
+        b += step
+        if not 0 <= b < len(self._blocks):
+            return None
+        return b, (0 if step > 0 else len(self._blocks[b].chunks) - 1)
+
+    # How parts are counted.
+
+    def _tokens(self, size: int) -> int:
+        return self._additive.count_of(size) if self._additive is not None else size
+
+    def _bounds(self, start: int, end: int | None) -> tuple[int, int]:
+        stop = len(self) if end is None else end
+        if start < 0 or stop < 0:
+            raise TokenizerError(f"the bounds are {start} and {stop}. Give character offsets of 0 or more.")
+        return min(start, len(self)), min(stop, len(self))
+
+    def _measure_between(self, start: int, end: int) -> int:
+        """The measure of ``text[start:end]``, not empty, from what is between the cuts inside it."""
+        (b, i), (c, j) = self._find(start), self._find(end - 1)
+        first, last = self._blocks[b], self._blocks[c]
+        at, to = start - self._starts[b] - first.starts[i], end - self._starts[c] - last.starts[j]
+        if (b, i) == (c, j):
+            chunk = first.chunks[i]
+            cuts, sizes = self._fine(chunk)
+            x, y = bisect_right(cuts, at), bisect_right(cuts, to) - 1
+            if at == 0:
+                x = 0
+            if x > y:
+                return self._measure(chunk.text[at:to])
+            inner = sizes[y] - sizes[x]
+            return self._part(chunk, at, cuts[x]) + inner + self._part(chunk, cuts[y], to)
+        inner = self._sizes[c] + last.sizes[j] - self._sizes[b] - first.sizes[i + 1]
+        return self._from(first.chunks[i], at) + inner + self._up_to(last.chunks[j], to)
+
+    def _from(self, chunk: _Chunk, at: int) -> int:
+        if at == 0:
+            return chunk.size
+        cuts, sizes = self._fine(chunk)
+        x = bisect_right(cuts, at)
+        return self._part(chunk, at, cuts[x]) + chunk.size - sizes[x]
+
+    def _up_to(self, chunk: _Chunk, to: int) -> int:
+        if to == len(chunk.text):
+            return chunk.size
+        cuts, sizes = self._fine(chunk)
+        y = bisect_right(cuts, to) - 1
+        return sizes[y] + self._part(chunk, cuts[y], to)
+
+    def _part(self, chunk: _Chunk, start: int, end: int) -> int:
+        return self._measure(chunk.text[start:end]) if end > start else 0
+
+    def _fine(self, chunk: _Chunk) -> tuple[list[int], list[int]]:
+        """Cuts inside a chunk about 32 characters apart, its ends among them, and the measure up to each."""
+        if chunk.fine is None:
+            rules, text = self.rules, chunk.text
+            cuts = [0]
+            while rules is not None and (cut := rules.first(text, cuts[-1] + 31)) >= 0:
+                cuts.append(cut)
+            cuts.append(len(text))
+            sizes = [self._measure(text[a:b]) for a, b in zip(cuts, cuts[1:], strict=False)]
+            chunk.fine = cuts, list(accumulate(sizes, initial=0))
+        return chunk.fine
+
+    def _count_checked(self, start: int, end: int) -> int:
+        """By whole chunks at least ``CONTEXT`` inside the part, the rest directly."""
+        low, high = self._boundary_from(start + CONTEXT), self._boundary_to(end - CONTEXT)
+        if self.rules is None or low is None or high is None or low[2] >= high[2]:
+            return self._measure(self._slice(start, end))
+        inner = self._size_before(high) - self._size_before(low)
+        return self._measure(self._slice(start, low[2])) + inner + self._measure(self._slice(high[2], end))
+
+    def _boundary_from(self, place: int) -> tuple[int, int, int] | None:
+        """The first chunk starting at or after ``place``: block, chunk, offset."""
+        if place >= len(self):
+            return None
+        at: tuple[int, int] | None = self._find(place)
+        while at is not None:
+            offset = self._starts[at[0]] + self._blocks[at[0]].starts[at[1]]
+            if offset >= place:
+                return (*at, offset)
+            at = self._neighbour(at, 1)
+        return None
+
+    def _boundary_to(self, place: int) -> tuple[int, int, int] | None:
+        """The last chunk starting at or before ``place``: block, chunk, offset."""
+        if place <= 0:
+            return None
+        b, i = self._find(place)
+        return b, i, self._starts[b] + self._blocks[b].starts[i]
+
+    def _size_before(self, boundary: tuple[int, int, int]) -> int:
+        b, i, _ = boundary
+        return self._sizes[b] + self._blocks[b].sizes[i]
+
+    def _slice(self, start: int, end: int) -> str:
+        if start >= end:
+            return ""
+        (b, i), (c, j) = self._find(start), self._find(end - 1)
+        offset = self._starts[b] + self._blocks[b].starts[i]
+        at: tuple[int, int] | None = (b, i)
+        parts: list[str] = []
+        while at is not None and at <= (c, j):
+            parts.append(self._blocks[at[0]].chunks[at[1]].text)
+            at = self._neighbour(at, 1)
+        return "".join(parts)[start - offset : end - offset]

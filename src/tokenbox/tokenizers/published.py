@@ -1,0 +1,75 @@
+"""The vocabularies we know by name: what their publishers say of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from tokenbox.tokenizers.patterns import CL100K, LLAMA3, O200K
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class BpeSpec:
+    """All that decides the counts of a tokenizer of this kind, but for the ranks themselves."""
+
+    name: str
+    version: str
+    pattern: str
+    special_tokens: Mapping[str, int] = field(default_factory=dict)
+
+
+BASELINES: Final[Mapping[str, BpeSpec]] = {
+    "o200k_base": BpeSpec("o200k_base", "1", O200K, {"<|endoftext|>": 199999, "<|endofprompt|>": 200018}),
+    "cl100k_base": BpeSpec(
+        "cl100k_base",
+        "1",
+        CL100K,
+        {
+            "<|endoftext|>": 100257,
+            "<|fim_prefix|>": 100258,
+            "<|fim_middle|>": 100259,
+            "<|fim_suffix|>": 100260,
+            "<|endofprompt|>": 100276,
+        },
+    ),
+}
+"""The vocabularies in the package, as tiktoken's ``openai_public.py`` describes them."""
+
+LLAMA3_SHA256: Final = "82e9d31979e92ab929cd544440f129d9ecd797b69e327f80f17e1c50d5551b55"
+"""Of the rank file of Llama 3, ``tokenizer.model``."""
+
+_LLAMA3_NAMED: Final = (
+    "<|begin_of_text|>",
+    "<|end_of_text|>",
+    "<|reserved_special_token_0|>",
+    "<|reserved_special_token_1|>",
+    "<|finetune_right_pad_id|>",
+    "<|step_id|>",
+    "<|start_header_id|>",
+    "<|end_header_id|>",
+    "<|eom_id|>",
+    "<|eot_id|>",
+    "<|python_tag|>",
+    "<|image|>",
+)
+_LLAMA3_SPECIALS: Final = (
+    *_LLAMA3_NAMED,
+    *(f"<|reserved_special_token_{n}|>" for n in range(2, 256 - len(_LLAMA3_NAMED) + 2)),
+)
+_LLAMA3_TOKENS: Final = 128_000
+
+LLAMA3_SPEC: Final = BpeSpec(
+    "llama3-bpe", "1", LLAMA3, {spelling: _LLAMA3_TOKENS + n for n, spelling in enumerate(_LLAMA3_SPECIALS)}
+)
+"""As the tokenizer in the ``llama-models`` package on PyPI describes it."""
+
+
+def fingerprint(ranks_sha256: str, spec: BpeSpec) -> str:
+    """SHA-256 (hex) over the digest of the rank file, the pattern and the special tokens."""
+    content = {"pattern": spec.pattern, "ranks": ranks_sha256, "special_tokens": dict(spec.special_tokens)}
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

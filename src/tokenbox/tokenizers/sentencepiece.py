@@ -1,0 +1,74 @@
+"""SentencePiece models, counted by the package ``sentencepiece``."""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from typing import TYPE_CHECKING
+
+from tokenbox.errors import MissingExtra, TokenizerError, VocabularyError
+from tokenbox.tokenizers.bpe import not_tokens
+from tokenbox.tokenizers.protocol import BaseTokenizer, TokenizerIdentity
+from tokenbox.tokenizers.utf8 import utf8
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import sentencepiece
+
+
+def open_sentencepiece(data: bytes, name: str, shown: str) -> SentencePieceTokenizer:
+    """The tokenizer of a SentencePiece ``.model``. ``shown``: the path, for errors."""
+    try:
+        from sentencepiece import SentencePieceProcessor  # noqa: PLC0415
+    except ImportError:
+        raise MissingExtra.of(f"the SentencePiece model {shown}", "files") from None
+    # It takes no bytes for a model without pieces, and then answers every text with nothing.
+    damaged = VocabularyError(f"{shown} is no whole SentencePiece model. Fetch it again.")
+    if not data:
+        raise damaged
+    try:
+        engine = SentencePieceProcessor(model_proto=data)
+    except (RuntimeError, ValueError, TypeError, OSError):
+        raise damaged from None
+    if engine.vocab_size() == 0:
+        raise damaged
+    identity = TokenizerIdentity(
+        name, "1", hashlib.sha256(engine.serialized_model_proto()).hexdigest(), exact=True
+    )
+    return SentencePieceTokenizer(engine, identity)
+
+
+class SentencePieceTokenizer(BaseTokenizer):
+    """Counts as ``sentencepiece`` does, without begin and end tokens.
+
+    No safe cuts: it puts a space before every text, and its pieces run across spaces.
+    """
+
+    def __init__(self, engine: sentencepiece.SentencePieceProcessor, identity: TokenizerIdentity) -> None:
+        self._engine = engine
+        self._identity = identity
+
+    @property
+    def identity(self) -> TokenizerIdentity:
+        return self._identity
+
+    def count(self, text: str) -> int:
+        return len(self.encode(text))
+
+    def encode(self, text: str) -> list[int]:
+        if not utf8(text):
+            return []
+        try:
+            tokens: list[int] = self._engine.encode(text, out_type=int)
+        except (RuntimeError, ValueError) as error:
+            raise TokenizerError(f"{self._identity.name} cannot count this text: {error}") from None
+        return tokens
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        try:
+            ids = [operator.index(token) for token in tokens]
+            text: str = self._engine.decode(ids)
+        except (TypeError, ValueError, IndexError, RuntimeError, OverflowError):
+            raise TokenizerError(not_tokens(self._identity.name)) from None
+        return text

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.tokenizers import corpora
+from tokenbox.errors import InvalidText, TokenizerError, UnsupportedOperation
+from tokenbox.tokenizers.estimates import Chars4, CodeAware
+from tokenbox.tokenizers.protocol import Tokenizer
+from tokenbox.tokenizers.utf8 import FacetUnits, Utf8Bytes
+
+ALL: list[Any] = [Chars4(), CodeAware(), Utf8Bytes(), FacetUnits()]
+TEXTS = corpora.texts()
+text_of_parts = st.lists(st.sampled_from(corpora.PARTS) | st.text(max_size=4), max_size=12).map("".join)
+
+
+@pytest.mark.parametrize("tokenizer", ALL)
+def test_each_is_a_tokenizer_of_its_own(tokenizer: Any) -> None:
+    assert isinstance(tokenizer, Tokenizer)
+    assert tokenizer.count("") == 0
+    assert tokenizer.identity.exact == (tokenizer.identity.name in ("utf8-bytes", "facet-units"))
+    assert len({other.identity.fingerprint for other in ALL}) == len(ALL)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("a", 1), ("abc", 1), ("abcd", 1), ("abcdefgh", 2), ("é" * 4, 2), ("😀" * 3, 3)]
+)
+def test_chars4_is_a_quarter_of_the_bytes(text: str, count: int) -> None:
+    assert Chars4().count(text) == count
+
+
+def rust_lines(text: str) -> list[str]:
+    """``str::lines`` of Rust: split at newlines, without the empty line after the last one."""
+    lines = text.split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+@given(text=st.text(alphabet="ab \t\n\r\x0b\x85", max_size=60))
+def test_code_aware_is_the_sample_code_of_its_specification(text: str) -> None:
+    lines = rust_lines(text)
+    indented = sum(line.startswith((" ", "\t")) for line in lines)
+    ratio = 3 if lines and indented * 100 // len(lines) > 30 else 4
+    expected = max(1, len(text.encode()) // ratio) if text else 0
+    assert CodeAware().count(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("indented", "plain", "divisor"), [(3, 7, 4), (31, 69, 3), (30, 69, 4), (4, 9, 4), (5, 11, 3), (1, 0, 3)]
+)
+def test_code_aware_needs_more_than_30_percent(indented: int, plain: int, divisor: int) -> None:
+    text = " x\n" * indented + "xx\n" * plain
+    assert CodeAware().count(text) == len(text) // divisor
+
+
+@given(a=text_of_parts, b=text_of_parts)
+@pytest.mark.parametrize("tokenizer", [Chars4(), Utf8Bytes()])
+def test_weights_add_up(tokenizer: Any, a: str, b: str) -> None:
+    assert tokenizer.weigh(a) + tokenizer.weigh(b) == tokenizer.weigh(a + b)
+    assert tokenizer.count_of(tokenizer.weigh(a)) == tokenizer.count(a)
+
+
+@given(text=text_of_parts)
+def test_facet_units_are_the_bytes_of_the_normalized_text(text: str) -> None:
+    normalized = unicodedata.normalize("NFC", text.replace("\r\n", "\n").replace("\r", "\n"))
+    assert FacetUnits().count(text) == len(normalized.encode()) == len(FacetUnits().encode(text))
+    assert FacetUnits().decode(FacetUnits().encode(text)) == normalized
+
+
+COMPOSING = [
+    chr(c) for c in range(0x110000) if unicodedata.combining(chr(c)) or unicodedata.decomposition(chr(c))
+]
+
+
+@given(
+    text=st.lists(
+        st.sampled_from(COMPOSING) | st.sampled_from("aeoAK\r\n\x00 =<") | st.characters(codec="utf-8"),
+        max_size=8,
+    ).map("".join)
+)
+def test_facet_units_add_up_at_their_cuts(text: str) -> None:
+    rules = FacetUnits.cuts
+    for place in range(1, len(text)):
+        if rules.is_cut(text[place - 1], text[place]):
+            assert FacetUnits().count(text[:place]) + FacetUnits().count(text[place:]) == FacetUnits().count(
+                text
+            )
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_bytes_come_back(text: str) -> None:
+    assert Utf8Bytes().encode(text) == list(text.encode())
+    assert Utf8Bytes().decode(Utf8Bytes().encode(text)) == text
+
+
+@pytest.mark.parametrize("tokenizer", ALL)
+def test_what_cannot_be_counted_is_refused(tokenizer: Any) -> None:
+    for text in ("\ud800", "ascii and \udfff", "é\udc00\r\n"):
+        with pytest.raises(InvalidText):
+            tokenizer.count(text)
+    for value in (None, 5, b"bytes", ["a"]):
+        with pytest.raises(TokenizerError, match="only text"):
+            tokenizer.count(value)
+
+
+@pytest.mark.parametrize("tokenizer", [Utf8Bytes(), FacetUnits()])
+@pytest.mark.parametrize("tokens", [[256], [-1], ["a"], None, 5, [1.5]])
+def test_what_are_no_bytes_is_refused(tokenizer: Any, tokens: Any) -> None:
+    with pytest.raises(TokenizerError, match="0 to 255"):
+        tokenizer.decode(tokens)
+
+
+@pytest.mark.parametrize("tokenizer", [Chars4(), CodeAware()])
+def test_an_estimate_has_no_tokens(tokenizer: Any) -> None:
+    with pytest.raises(UnsupportedOperation):
+        tokenizer.encode("text")
+    with pytest.raises(UnsupportedOperation):
+        tokenizer.decode([1])
+
+
+@pytest.mark.parametrize("tokenizer", ALL)
+def test_a_megabyte_of_anything_is_counted(tokenizer: Any) -> None:
+    for unit in ("a", " ", "\u0301", "\r", "\n \n ", "e\u0301"):
+        assert tokenizer.count(unit * (1_000_000 // len(unit))) > 0

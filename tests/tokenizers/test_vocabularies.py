@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import lzma
+from pathlib import Path
+
+import pytest
+import tiktoken_ext.openai_public
+
+from tokenbox.errors import VocabularyError
+from tokenbox.tokenizers import vocabularies
+from tokenbox.tokenizers.published import BASELINES
+
+NAMES = sorted(vocabularies.PUBLISHED_SHA256)
+BYTES = [bytes([byte]) for byte in range(256)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_our_constants_are_those_tiktoken_publishes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {}
+
+    def no_download(address: str, expected_hash: str) -> dict[bytes, int]:
+        asked[address.rsplit("/", 1)[-1]] = expected_hash
+        return {}
+
+    monkeypatch.setattr(tiktoken_ext.openai_public, "load_tiktoken_bpe", no_download)
+    published = tiktoken_ext.openai_public.ENCODING_CONSTRUCTORS[name]()
+    assert asked == {f"{name}.tiktoken": vocabularies.PUBLISHED_SHA256[name]}
+    assert published["pat_str"] == BASELINES[name].pattern
+    assert published["special_tokens"] == BASELINES[name].special_tokens
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_package_holds_the_published_vocabulary(name: str) -> None:
+    ranks = vocabularies.load(name)
+    lines = b"".join(b"%s %d\n" % (base64.b64encode(token), rank) for token, rank in ranks.items())
+    assert hashlib.sha256(lines).hexdigest() == vocabularies.PUBLISHED_SHA256[name]
+    assert vocabularies.read_rank_file(lines, name) == ranks
+
+
+def test_packing_again_gives_the_same_tokens() -> None:
+    ranks = {token: rank for rank, token in enumerate([*BYTES, b"ab", b"x" * 255])}
+    assert vocabularies.unpack(vocabularies.pack(ranks), "test") == list(ranks)
+
+
+@pytest.mark.parametrize("ranks", [{b"a": 1}, {b"a": 0, b"b": 2}, {b"x" * 256: 0}])
+def test_what_cannot_be_packed_is_refused(ranks: dict[bytes, int]) -> None:
+    with pytest.raises(VocabularyError):
+        vocabularies.pack(ranks)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"not xz",
+        lzma.compress(b""),
+        lzma.compress(b"TBV1"),
+        lzma.compress(b"TBV1\xff\xff\xff\xff\x01a"),
+        lzma.compress(b"TBV1\x01\x00\x00\x00\x02a"),
+        lzma.compress(b"TBV1\x01\x00\x00\x00\x01ab"),
+        lzma.compress(b"XXXX\x01\x00\x00\x00\x01a"),
+        lzma.compress(b"TBV1\x01\x00\x00\x00\x01a")[:-8],
+        lzma.compress(bytes(200_000_000), preset=0),
+    ],
+    ids=["empty", "no-xz", "no-body", "no-count", "count", "length", "rest", "magic", "cut", "bomb"],
+)
+def test_damaged_data_is_refused(data: bytes) -> None:
+    with pytest.raises(VocabularyError, match="damaged"):
+        vocabularies.unpack(data, "test")
+
+
+def test_another_vocabulary_under_a_published_name_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranks = vocabularies.load("cl100k_base")
+    first, second = list(ranks)[1000:1002]
+    ranks[first], ranks[second] = ranks[second], ranks[first]
+    (tmp_path / "cl100k_base.xz").write_bytes(vocabularies.pack(ranks))
+    monkeypatch.setattr(vocabularies, "_DATA", tmp_path)
+    with pytest.raises(VocabularyError, match="SHA-256"):
+        vocabularies.load("cl100k_base")
+    with pytest.raises(VocabularyError, match="missing"):
+        vocabularies.load("o200k_base")
+    with pytest.raises(VocabularyError, match="There are"):
+        vocabularies.load("p50k_base")
+
+
+GOOD = b"".join(base64.b64encode(token) + b" %d\n" % rank for rank, token in enumerate(BYTES))
+
+
+def test_a_rank_file_may_have_gaps_blank_lines_and_crlf() -> None:
+    data = GOOD.replace(b"\n", b"\r\n") + b"\n" + base64.b64encode(b"ab") + b" 300"
+    assert vocabularies.read_rank_file(data, "f") == {**{t: i for i, t in enumerate(BYTES)}, b"ab": 300}
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"", "no tokens"),
+        (GOOD[: len(GOOD) // 2], "line"),
+        (GOOD[: GOOD.index(b"\n", 900) + 1], "have no token"),
+        (GOOD + b"!!!! 256\n", "line 257"),
+        (GOOD + b"YWI 256\n", "line 257"),
+        (GOOD + b"YWI= x\n", "line 257"),
+        (GOOD + b"YWI= -1\n", "line 257"),
+        (GOOD + b"YWI= 99999999999999999999\n", "line 257"),
+        (GOOD + b"YWI= 256 257\n", "line 257"),
+        (GOOD + b"QQ== 256\n", "repeats the token of rank 65"),
+        (GOOD + b"YWI= 65\n", "the same rank"),
+        (GOOD + b"\xff\xfe 256\n", "line 257"),
+    ],
+)
+def test_what_is_no_rank_file_is_refused_by_its_line(data: bytes, says: str) -> None:
+    with pytest.raises(VocabularyError, match=says):
+        vocabularies.read_rank_file(data, "some.tiktoken")
