@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MEGABYTE = 1_000_000
 SIZES = {"1 KB": 1_000, "10 KB": 10_000, "1 MB": MEGABYTE}
-TEXTS = {"1 KB": 300, "10 KB": 60, "1 MB": 3}
+TEXTS = {"1 KB": 300, "10 KB": 60, "1 MB": 1}
 PREFIXES = (1_000, 100_000)
 EDITS = 300
 
@@ -27,7 +27,7 @@ def measure(engine: str, rounds: int) -> dict[str, Any]:
     tokenizer = tokenizers.get("o200k_base", engine=engine)
     tokenizer.count("warm up")
     result: dict[str, Any] = {"count": throughput(tokenizer, rounds)}
-    for name, part in (("edit", recount), ("prefix", prefix)):
+    for name, part in (("edit", recount), ("prefix", prefix), ("indexed", indexed_prefix)):
         try:
             result[name] = part(tokenizer, rounds)
         except ImportError as error:
@@ -36,14 +36,17 @@ def measure(engine: str, rounds: int) -> dict[str, Any]:
 
 
 def throughput(tokenizer: Tokenizer, rounds: int) -> dict[str, Any]:
+    """Characters per second, on other texts in every round."""
     encode = counters.o200k().encode_ordinary
-    document = workload.megabyte(4 * MEGABYTE)
+    document = workload.megabyte(8 * MEGABYTE)
     result = {}
     for label, size in SIZES.items():
-        texts = [document[start : start + size] for start in range(0, size * TEXTS[label], size)]
+        volume = size * TEXTS[label]
         ours, peers = [], []
         wrong = 0
-        for _ in range(rounds):
+        for turn in range(rounds):
+            first = turn * (len(document) - volume) // rounds
+            texts = [document[start : start + size] for start in range(first, first + volume, size)]
             start = time.perf_counter()
             counted = [tokenizer.count(text) for text in texts]
             between = time.perf_counter()
@@ -52,7 +55,6 @@ def throughput(tokenizer: Tokenizer, rounds: int) -> dict[str, Any]:
             ours.append(between - start)
             peers.append(end - between)
             wrong += sum(a != b for a, b in zip(counted, expected, strict=True))
-        volume = sum(map(len, texts))
         result[label] = {"ours": volume / median(ours), "tiktoken": volume / median(peers), "wrong": wrong}
     return result
 
@@ -72,14 +74,15 @@ def recount(tokenizer: Tokenizer, rounds: int) -> dict[str, Any]:
         removed = choose.choice((0, 0, 5, 12))
         new = choose.choice((" edited", "x", "\nreturn None\n", "", "é"))
         start = time.perf_counter()
-        index.replace(place, place + removed, new)
+        counted = index.replace(place, place + removed, new)
         seconds.append(time.perf_counter() - start)
         text = text[:place] + new + text[place + removed :]
         if edit % (EDITS // 10) == 0:
             start = time.perf_counter()
             expected = len(encode(text))
             full.append(time.perf_counter() - start)
-            wrong += index.count() != expected if callable(index.count) else index.count != expected
+            wrong += counted != expected
+    wrong += index.text() != text
     return {
         "ours": median(seconds),
         "worst": max(seconds),
@@ -88,6 +91,31 @@ def recount(tokenizer: Tokenizer, rounds: int) -> dict[str, Any]:
         "checked": len(full),
         "wrong": wrong,
     }
+
+
+def indexed_prefix(tokenizer: Tokenizer, rounds: int) -> dict[str, Any]:
+    """The longest prefix of a text that has an index: the same cut as truncate makes."""
+    from tokenbox.tokenizers.index import TextIndex
+    from tokenbox.tokenizers.truncation import truncate
+
+    encoding = counters.o200k()
+    result = {}
+    for tokens in PREFIXES:
+        ours, peers = [], []
+        wrong = 0
+        for turn in range(max(rounds, 5)):
+            text = f"{turn}\n{workload.megabyte(MEGABYTE)}"
+            index = TextIndex(text, tokenizer)
+            start = time.perf_counter()
+            length = index.longest_prefix(tokens)
+            between = time.perf_counter()
+            encoding.decode(encoding.encode_ordinary(text)[:tokens])
+            end = time.perf_counter()
+            ours.append(between - start)
+            peers.append(end - between)
+            wrong += text[:length] != truncate(text, tokens, tokenizer)
+        result[str(tokens)] = {"ours": median(ours), "tiktoken": median(peers), "wrong": wrong, "shorter": 0}
+    return result
 
 
 def prefix(tokenizer: Tokenizer, rounds: int) -> dict[str, Any]:

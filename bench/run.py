@@ -22,19 +22,20 @@ def main() -> int:
         prog="bench/run.py", description="Measure tokenbox beside other libraries."
     )
     parser.add_argument("suite", choices=suites)
-    parser.add_argument("--quick", action="store_true", help="small sizes, few repeats; results are not kept")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the table and the figures")
+    parser.add_argument("--quick", action="store_true", help="a short run, kept only with --results")
+    parser.add_argument("--results", type=Path, help="folder for the table and the figures")
     options = parser.parse_args()
     suite = importlib.import_module(f"bench_{options.suite}")
     results = suite.run(quick=options.quick)
+    folder = options.results or (None if options.quick else RESULTS)
+    if folder:
+        folder.mkdir(parents=True, exist_ok=True)
+        figures = json.dumps(results, indent=1) + "\n"
+        (folder / f"{options.suite}.json").write_text(figures, encoding="utf-8")
     table = suite.table(results)
     print(table)
-    if not options.quick:
-        options.results.mkdir(parents=True, exist_ok=True)
-        (options.results / f"{options.suite}.json").write_text(
-            json.dumps(results, indent=1) + "\n", encoding="utf-8"
-        )
-        (options.results / f"{options.suite}.md").write_text(table, encoding="utf-8")
+    if folder:
+        (folder / f"{options.suite}.md").write_text(table, encoding="utf-8")
     return 0
 
 

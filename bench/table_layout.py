@@ -49,9 +49,7 @@ def table(results: dict[str, Any]) -> str:
         ("Counting", throughput(results)),
         ("In 1 MB", documents(results)),
     ]
-    rows = [row for _, some in sections for row in some]
-    lost = [row for row in rows if row.met is False]
-    parts = ["# Layout, beside other libraries", introduction(results), summary(rows, lost)]
+    parts = ["# Layout, beside other libraries", introduction(results), summary(sections)]
     for title, some in sections:
         if some:
             parts.append(f"## {title}\n\n{HEAD}\n" + "\n".join(row.line() for row in some))
@@ -79,12 +77,19 @@ def introduction(results: dict[str, Any]) -> str:
     )
 
 
-def summary(rows: list[Row], lost: list[Row]) -> str:
-    met = sum(row.met is True for row in rows)
-    unknown = sum(row.met is None for row in rows)
-    text = f"**{met} met, {len(lost)} lost" + (f", {unknown} not measured" if unknown else "") + ".**"
-    if lost:
-        text += " Lost:\n\n" + "\n".join(f"* {row.what}: {row.ours}, target {row.target}" for row in lost)
+def summary(sections: list[tuple[str, list[Row]]]) -> str:
+    """How many targets are met, and which are not."""
+    verdicts = [row.met for _, rows in sections for row in rows]
+    text = f"**{verdicts.count(True)} met, {verdicts.count(False)} lost"
+    if None in verdicts:
+        text += f", {verdicts.count(None)} not measured"
+    text += ".**"
+    for title, rows in sections:
+        lost = [
+            f"* {row.what}: {row.ours}; {row.ratio}, target {row.target}" for row in rows if row.met is False
+        ]
+        if lost:
+            text += f"\n\nLost, {title[0].lower()}{title[1:]}:\n\n" + "\n".join(lost)
     return text
 
 
@@ -174,7 +179,7 @@ def asked(results: dict[str, Any]) -> list[Row]:
     rows = []
     for counter, n in workload_keys(results):
         found = [one for one in cells(results, counter, n) if "characters" in one]
-        peers = [one for one in found if is_peer(one)]
+        peers = [one for one in found if is_peer(one) and one["characters"]]
         least = min(peers, key=read, default=None)
         fewest = min(peers, key=lambda one: one["texts"], default=None)
         for one in found:
@@ -271,26 +276,28 @@ def documents(results: dict[str, Any]) -> list[Row]:
             )
         elif edit:
             rows.append(Row(f"recount after an edit, engine {engine}", "-", edit["error"], "-", "-", None))
-        prefixes = found.get("prefix", {})
-        if "error" in prefixes:
-            rows.append(Row(f"longest prefix, engine {engine}", "-", prefixes["error"], "-", "-", None))
-            continue
-        for tokens, one in prefixes.items():
-            bad = "".join(
-                f", {one[kind]} {text}"
-                for kind, text in (("wrong", "OVER"), ("shorter", "SHORTER"))
-                if one[kind]
+        rows += prefixes(engine, found.get("prefix", {}), "no index")
+        rows += prefixes(engine, found.get("indexed", {}), "of a TextIndex")
+    return rows
+
+
+def prefixes(engine: str, found: dict[str, Any], how: str) -> list[Row]:
+    if "error" in found:
+        return [Row(f"longest prefix, {how}, engine {engine}", "-", found["error"], "-", "-", None)]
+    rows = []
+    for tokens, one in found.items():
+        bad = f", {one['wrong']} WRONG" if one["wrong"] else ""
+        bad += f", {one['shorter']} SHORTER" if one["shorter"] else ""
+        rows.append(
+            Row(
+                f"longest prefix of {int(tokens):,} tokens, {how}, engine {engine}",
+                f"<= {MAX_PREFIX * 1e3:g} ms",
+                f"{show(one['ours'])}{bad}",
+                f"{show(one['tiktoken'])} (encodes all, cuts)",
+                f"{one['ours'] / one['tiktoken']:.4f}x",
+                one["ours"] <= MAX_PREFIX and not bad,
             )
-            rows.append(
-                Row(
-                    f"longest prefix of {int(tokens):,} tokens, engine {engine}",
-                    f"<= {MAX_PREFIX * 1e3:g} ms",
-                    f"{show(one['ours'])}{bad}",
-                    f"{show(one['tiktoken'])} (encodes all, cuts)",
-                    f"{one['ours'] / one['tiktoken']:.4f}x",
-                    one["ours"] <= MAX_PREFIX and not bad,
-                )
-            )
+        )
     return rows
 
 
@@ -327,7 +334,7 @@ def all_cells(results: dict[str, Any]) -> str:
         ]
         if skipped:
             names = ", ".join(skipped)
-            why = f"not tried: over {results['limit']:.0f} s at a smaller N"
+            why = "not tried: too slow or failed at a smaller N"
             lines.append(f"| {counter} | {n:,} | {names} | {why} | | | | |")
     return "\n".join(lines)
 

@@ -137,7 +137,8 @@ def solve(
         if total(texts) >= budget:
             break
         forms = [("kept", section.content)]
-        if section.strategy is not None:
+        partly = decisions[i] != "compressed"
+        if section.strategy is not None and partly:
             result = section.strategy.apply(section.content, tokenizer)
             if at_least <= count(result) < count(section.content):
                 forms.append(("compressed", result))
@@ -148,7 +149,7 @@ def solve(
                 break
         else:
             uncut = cut = forms[-1][1]
-            while cut and room > 0:
+            while partly and cut and room > 0:
                 trial = [cut if k == i else t for k, t in enumerate(texts)]
                 over = total(trial) - budget
                 if over <= 0:

@@ -1,7 +1,8 @@
 """LiteLLM: ``trim_messages(messages, model, max_tokens=...)``.
 
-It has no parameter for a counter: it counts by the model's tokenizer, here o200k of gpt-4o, which is
-left as it is (only wrapped to record). For the cheap counter its ``token_counter`` is replaced.
+It has no parameter for a counter: it counts by the model's tokenizer. So the encoding that it looks up
+for gpt-4o is replaced by the same one, which can be recorded; for the cheap counter its
+``token_counter`` is replaced.
 """
 
 from __future__ import annotations
@@ -25,6 +26,16 @@ DISTRIBUTIONS = ("litellm",)
 UNIT = "messages, no priorities: the last that fit; no pluggable counter: model gpt-4o"
 
 
+class _Encoding:
+    name = "o200k_base"
+
+    def __init__(self, counter: Counter) -> None:
+        self._encode = counter.encode
+
+    def encode(self, text: str, disallowed_special: object) -> list[int]:
+        return self._encode(text)
+
+
 def prepare(items: Sequence[Item], budget: int, counter: Counter) -> Callable[[], tuple[list[str], str]]:
     messages = [{"role": "user", "content": item.text} for item in items]
     count = counter.count
@@ -33,7 +44,8 @@ def prepare(items: Sequence[Item], budget: int, counter: Counter) -> Callable[[]
         return sum([count(message["content"]) for message in messages])
 
     if counter.name == "o200k":
-        counting._encoding_count = lambda _encoding, text: count(text)
+        encoding = _Encoding(counter)
+        counting.openai_tokenizer_encoding = lambda _model: encoding
     else:
         utils.token_counter = count_messages
 

@@ -14,14 +14,28 @@ import subprocess
 import sys
 from difflib import unified_diff
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tokenbox
 from tokenbox.content.lenses import parse_pipeline
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 HERE = Path(__file__).parent
 LIBRARY = Path(json.__file__).parents[1]
-SOURCES = ("json/decoder.py", "json/scanner.py", "json/encoder.py", "json/__init__.py", "json/tool.py")
-CALLERS = ("plistlib.py", "configparser.py", "csv.py")
+# Files and their priorities: what the change touches first, then what is near, then what only resembles it.
+SOURCES = {
+    "json/decoder.py": 800,
+    "json/scanner.py": 750,
+    "json/encoder.py": 500,
+    "json/__init__.py": 450,
+    "json/tool.py": 400,
+    "plistlib.py": 200,
+    "csv.py": 150,
+    "configparser.py": 100,
+}
+OUTLINED = ("json/decoder.py", "json/scanner.py", "json/encoder.py", "json/tool.py")
 
 # The change under review: a negative start index is refused.
 BEFORE = """\
@@ -87,8 +101,8 @@ LOG_SECTION = """
 [[sections]]
 id = "trace"
 content_file = "trace.log"
-priority = 300
-strategy = "dedup_lines |> squeeze"
+priority = 600
+strategy = "dedup_lines |> tail(lines=120)"
 keep = "tail"
 min = 200
 role = "user"
@@ -105,13 +119,13 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(HERE / "rules.md", folder / "rules.md")
     (folder / "change.diff").write_text(change(), encoding="utf-8")
-    (folder / "outlines.txt").write_text(outlines([*SOURCES, *CALLERS]), encoding="utf-8")
+    (folder / "outlines.txt").write_text(outlines(OUTLINED), encoding="utf-8")
     (folder / "trace.log").write_text(run_trace(), encoding="utf-8")
     document = [DOCUMENT]
-    for rank, name in enumerate([*SOURCES, *CALLERS]):
+    for name, priority in SOURCES.items():
         file = name.replace("/", "-")
         shutil.copyfile(LIBRARY / name, folder / file)
-        document.append(FILE_SECTION.format(name=name, file=file, priority=800 - 50 * rank))
+        document.append(FILE_SECTION.format(name=name, file=file, priority=priority))
     document.append(LOG_SECTION)
     (folder / "review.toml").write_text("".join(document), encoding="utf-8")
 
@@ -126,7 +140,7 @@ def change() -> str:
     return "".join(unified_diff(lines, changed, f"a/{name}", f"b/{name}"))
 
 
-def outlines(names: list[str]) -> str:
+def outlines(names: Iterable[str]) -> str:
     """The signatures of each file, under its name."""
     outline = parse_pipeline("outline('python')")
     tokenizer = tokenbox.tokenizers.get("o200k_base")

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tokenbox.documents import FORMATS, Code, parse_document, read_document
 from tokenbox.documents.files import FileProblemError, Files, read_bytes
 from tokenbox.errors import DocumentError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TEXTS = ["", "plain", "\ufeffwith a mark", "a\r\nb\rc\n", "\0\x1a", "e\u0301 \U0001f469\u200d\U0001f680"]
 
@@ -50,7 +47,7 @@ def test_text_is_taken_byte_for_byte(folder: Path, text: str) -> None:
 
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_a_byte_order_mark_of_the_document_is_no_content(folder: Path, suffix: str) -> None:
-    written = 'sections = []' if suffix == ".toml" else '{"sections": []}'
+    written = "sections = []" if suffix == ".toml" else '{"sections": []}'
     (folder / f"doc{suffix}").write_bytes(b"\xef\xbb\xbf" + written.encode())
     assert read_document(folder / f"doc{suffix}").sections == ()
 
@@ -119,17 +116,13 @@ def test_names_of_no_file(folder: Path, name: str, code: Code) -> None:
     assert len(str(caught.value)) < 300
 
 
-def test_a_pipe_or_device_never_makes_us_wait(folder: Path) -> None:
+def test_a_pipe_or_device_never_makes_us_wait(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(folder / "pipe.json")
     (folder / "null").symlink_to("/dev/zero")
     (folder / "loop").symlink_to("loop")
     with socket.socket(socket.AF_UNIX) as server:
-        here = os.getcwd()
-        os.chdir(folder)  # a socket's name is short
-        try:
-            server.bind("socket")
-        finally:
-            os.chdir(here)
+        monkeypatch.chdir(folder)  # a socket's name is short
+        server.bind("socket")
         for name in ("pipe.json", "null", "loop", "socket"):
             assert refused(folder, name, allow_outside=True) == Code.FILE_UNREADABLE
     with pytest.raises(DocumentError, match="pipe") as caught:
@@ -160,9 +153,9 @@ def test_files_are_bounded_together(folder: Path) -> None:
     assert caught.value.details == {"size": 6, "limit": 5}
 
 
-def test_a_file_of_unknown_size_is_bounded_too(folder: Path) -> None:
+def test_a_file_of_unknown_size_is_bounded_too() -> None:
     status = "/proc/self/status"
-    if not os.path.exists(status):
+    if not Path(status).exists():
         pytest.skip("only Linux has files whose size is not known before they are read")
     assert read_bytes(status, status, 100_000, "bound").startswith(b"Name:")
     with pytest.raises(FileProblemError) as caught:

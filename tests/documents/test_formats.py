@@ -140,7 +140,9 @@ def test_weights_are_exactly_what_is_written(suffix: str, text: str, written: st
 
 
 def test_null_takes_a_default_back() -> None:
-    text = "defaults: {strategy: squeeze, role: user}\nsections: [{id: a, content: x, strategy: null, role: ~}]"
+    text = (
+        "defaults: {strategy: squeeze, role: user}\nsections: [{id: a, content: x, strategy: null, role: ~}]"
+    )
     assert read(text, ".yaml").sections == (Section("a", "x"),)
 
 
@@ -187,12 +189,12 @@ l23 = '"'
 l4: "two
   lines"
 ? l6
-: - 6
-  - 7
-  - [8, {l8: 8},
-     9]
-l10: *a
-l11: >-
+: - 7
+  - 8
+  - [9, {l9: 9},
+     10]
+l11: *a
+l12: >-
 
   folded
 """,
@@ -208,7 +210,9 @@ def test_every_key_knows_its_line(suffix: str) -> None:
     for path, value in leaves(source.data, ()):
         key = path[-1]
         stated = re.fullmatch(r"l(\d+)_?", key) if isinstance(key, str) else None
-        line = int(stated[1]) if stated else value if isinstance(key, int) and isinstance(value, int) else None
+        line = (
+            int(stated[1]) if stated else value if isinstance(key, int) and isinstance(value, int) else None
+        )
         if line is not None:
             assert source.line(path) == line, path
             checked += 1

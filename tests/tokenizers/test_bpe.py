@@ -1,3 +1,4 @@
+# ruff: noqa: ANN401, SLF001  # fixtures of many kinds; the engines are private to the tokenizer
 from __future__ import annotations
 
 import hashlib
@@ -216,7 +217,12 @@ def test_the_identity_is_known_without_the_vocabulary_and_follows_from_it(
 def test_threads_load_once_and_count_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     loads = []
     ranks = vocabularies.load("cl100k_base")
-    monkeypatch.setattr(vocabularies, "load", lambda name: loads.append(name) or ranks)
+
+    def load(name: str) -> dict[bytes, int]:
+        loads.append(name)
+        return ranks
+
+    monkeypatch.setattr(vocabularies, "load", load)
     tokenizer = bpe.BpeTokenizer(
         BASELINES["cl100k_base"], lambda: vocabularies.load("cl100k_base"), "0" * 64, "tiktoken"
     )

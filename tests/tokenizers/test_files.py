@@ -1,3 +1,4 @@
+# ruff: noqa: ANN401, SLF001, TC003  # fixtures of many kinds; pytest reads no annotation
 from __future__ import annotations
 
 import base64

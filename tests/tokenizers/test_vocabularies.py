@@ -3,7 +3,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import lzma
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import tiktoken_ext.openai_public
@@ -11,6 +11,9 @@ import tiktoken_ext.openai_public
 from tokenbox.errors import VocabularyError
 from tokenbox.tokenizers import vocabularies
 from tokenbox.tokenizers.published import BASELINES
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NAMES = sorted(vocabularies.PUBLISHED_SHA256)
 BYTES = [bytes([byte]) for byte in range(256)]

@@ -43,9 +43,9 @@ class Choices:
             clash = [other for other in others if one in given and other in given]
             if clash:
                 raise UsageProblem(f"{one} and {clash[0]} do not go together. Give one of them.")
-        if self.explain and self.as_json and self.output is None:
+        if self.explain and (self.as_json or self.messages) and self.output is None:
             raise UsageProblem(
-                "--explain and --json both go to standard output. With -o FILE the JSON goes there."
+                "--explain and JSON both go to standard output. With -o FILE the JSON goes there."
             )
         self._check_document()
         if self.base is not None and not Path(self.base).is_dir():

@@ -44,7 +44,7 @@ class FileCount:
 
 def count(
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="Files to count; - is standard input.")
+        list[str], typer.Argument(metavar="FILE", help="Files to count; - is standard input.")
     ],
     tokenizer: Annotated[
         str,
@@ -108,7 +108,7 @@ def _show(counts: list[FileCount], identity: TokenizerIdentity) -> None:
     about = "" if identity.exact else "~"
     rows = [(c.tokens, c.file) for c in counts if c.tokens is not None]
     if len(counts) > 1:
-        some = "" if len(rows) == len(counts) else f" of {len(rows)} of {len(counts)} files"
+        some = "" if len(rows) == len(counts) else f" ({len(rows)} of {len(counts)} files)"
         rows.append((sum(tokens for tokens, _ in rows), f"total{some}"))
     grouped = terminal.is_seen()
     figures = [f"{about}{tokens:,}" if grouped else f"{about}{tokens}" for tokens, _ in rows]

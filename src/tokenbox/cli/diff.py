@@ -24,12 +24,12 @@ _TWO = 2
 def diff(
     documents: Annotated[
         list[str],
-        typer.Argument(metavar="A [B]", help="Layout documents, or results saved by `layout --json`."),
+        typer.Argument(metavar="LAYOUT", help="Two layout documents, or results saved by `layout --json`."),
     ],
     budgets: Annotated[
         str | None,
         typer.Option(
-            "--budgets", metavar="TOKENS,TOKENS", help="Compare two budgets: of A alone, or of A and B."
+            "--budgets", metavar="TOKENS,TOKENS", help="Compare two budgets, of one document or of each."
         ),
     ] = None,
     tokenizer: Annotated[
@@ -68,12 +68,15 @@ def _pairs(documents: list[str], budgets: str | None) -> list[tuple[str, int | N
     """The two sides: each a document and its budget, None where that is the document's own."""
     if len(documents) > _TWO:
         raise UsageProblem(f"diff compares two layouts, not {len(documents)}.")
-    sizes: list[int] = [] if budgets is None else budgets_in(budgets, "--budgets")
-    if sizes and len(sizes) != _TWO:
+    sides = [documents[0], documents[-1]]
+    if budgets is None:
+        if len(documents) < _TWO:
+            raise UsageProblem("name two layouts, or one document and two budgets: --budgets 8000,2000.")
+        return [(name, None) for name in sides]
+    sizes = budgets_in(budgets, "--budgets")
+    if len(sizes) != _TWO:
         raise UsageProblem(f"--budgets takes two budgets, as in 8000,2000; not {len(sizes)}.")
-    if len(documents) < _TWO and not sizes:
-        raise UsageProblem("name two layouts, or one document and two budgets: --budgets 8000,2000.")
-    return list(zip([documents[0], documents[-1]], sizes or [None, None], strict=True))
+    return list(zip(sides, sizes, strict=True))
 
 
 def _side(name: str, budget: int | None, tokenizer: str | None, *, allow_outside: bool) -> Layout | Record:
@@ -90,13 +93,17 @@ def _side(name: str, budget: int | None, tokenizer: str | None, *, allow_outside
         )
     from tokenbox.compose.diff import Record  # noqa: PLC0415
 
+    if "error" in saved:
+        raise LayoutError(
+            f"{name} is a saved error, not a layout. Compare layouts that were made.", file=name
+        )
     try:
         return Record.from_dict(saved)
     except LayoutError as error:
         raise LayoutError(f"{name} is {error.message}", file=name) from None
 
 
-def _saved(name: str) -> object:
+def _saved(name: str) -> dict[str, object] | None:
     """What a JSON file holds, if that is a result rather than a document; else None."""
     if not name.lower().endswith(".json"):
         return None

@@ -94,6 +94,8 @@ def write_text(text: str) -> None:
 def write_error(text: str) -> None:
     """``text`` on standard error. If that is closed, there is nobody to tell."""
     with suppress(OSError, ValueError):
+        sys.stdout.flush()  # on a terminal, what was found comes before what is said of it
+    with suppress(OSError, ValueError):
         encoding = sys.stderr.encoding or "utf-8"
         sys.stderr.write(text.encode(encoding, "backslashreplace").decode(encoding))
         sys.stderr.flush()

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import TextIO
 
+    from rich.progress import Progress, TaskID
+
     from tokenbox.errors import ContextCriticalOverflow
 
 COLOURS = {
@@ -128,7 +130,8 @@ class _Meter:
         self._what, self._total, self._done = what, total, 0
         self._lock = threading.Lock()
         self._ended = False
-        self._bar: object = None
+        self._task: TaskID | None = None
+        self._bar: Progress | None = None
 
     def start(self) -> None:
         from rich.console import Console  # noqa: PLC0415
@@ -137,18 +140,20 @@ class _Meter:
         with self._lock, suppress(OSError):
             if self._ended:
                 return
-            columns = [SpinnerColumn(), TextColumn("{task.description}")]
-            if self._total is not None and self._total > 1:
-                columns += [BarColumn(), MofNCompleteColumn()]
-            self._bar = Progress(*columns, console=Console(file=sys.stderr), transient=True)
-            self._bar.add_task(self._what, total=self._total, completed=self._done)
+            counted = self._total is not None and self._total > 1
+            bar = (BarColumn(), MofNCompleteColumn()) if counted else ()
+            text = TextColumn("{task.description}")
+            self._bar = Progress(
+                SpinnerColumn(), text, *bar, console=Console(file=sys.stderr), transient=True
+            )
+            self._task = self._bar.add_task(self._what, total=self._total, completed=self._done)
             self._bar.start()
 
     def advance(self) -> None:
         with self._lock:
             self._done += 1
-            if self._bar is not None:
-                self._bar.update(0, completed=self._done)
+            if self._bar is not None and self._task is not None:
+                self._bar.update(self._task, completed=self._done)
 
     def stop(self) -> None:
         with self._lock, suppress(OSError):

@@ -38,7 +38,7 @@ def tokenizers(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.
         for entry in entries:
             found = entry.identity
             facts = (
-                ("-", "not there", "-")
+                ("-", "absent", "-")
                 if found is None
                 else (found.version, "exact" if found.exact else "estimate", found.fingerprint[:SHOWN_DIGITS])
             )

@@ -93,6 +93,6 @@ class Counter:
         groups = [PARAGRAPH.join(pieces[start:end]) for start, end in pairwise(cuts)]
         return [group + PARAGRAPH for group in groups[:-1]] + groups[-1:]
 
-    def truncate(self, text: str, max_tokens: int, keep: str) -> str:
-        """The longest cut of at most ``max_tokens``."""
-        return truncate(text, max_tokens, self.tokenizer, keep)
+    def truncate(self, text: str, max_tokens: int, keep: str, size: int) -> str:
+        """The longest cut of at most ``max_tokens`` of a text that counts ``size``."""
+        return truncate(text, max_tokens, self.tokenizer, keep, size=size)

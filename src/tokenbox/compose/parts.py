@@ -70,8 +70,8 @@ class Parts:
         return True
 
     def truncate(self, i: int, at_most: int) -> None:
-        text, _ = self._uncut.get(i) or (self.sections[i].content, 0)
-        cut = self.counter.truncate(text, at_most, self.sections[i].keep) if at_most > 0 else ""
+        text, size = self._uncut.get(i) or (self.sections[i].content, self.base_sizes[i])
+        cut = self.counter.truncate(text, at_most, self.sections[i].keep, size) if at_most > 0 else ""
         self._put(i, cut, self.counter.count(cut))
 
     def restore(self, i: int) -> None:

@@ -131,7 +131,7 @@ class Section:
         return cls(**value)  # type: ignore[arg-type]  # __post_init__ checks every field
 
     def to_dict(self) -> dict[str, object]:
-        """The section as plain data; ``Section.of`` reads it back."""
+        """The section as plain data; ``Section.of`` reads it back (but for weights that no decimal can say)."""
         return {
             "id": self.id,
             "content": self.content,

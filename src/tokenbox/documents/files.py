@@ -15,7 +15,7 @@ MAX_FILES = 256 * 1024 * 1024
 class FileProblemError(Exception):
     """A file cannot be used. Whoever knows which key named it makes a :class:`DocumentError` of it."""
 
-    def __init__(self, code: Code, message: str, **details: object) -> None:
+    def __init__(self, code: Code, message: str, **details: int) -> None:
         super().__init__(message)
         self.code, self.message, self.details = code, message, details
 

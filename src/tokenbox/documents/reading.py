@@ -66,8 +66,7 @@ def read_document(path: str | Path, *, allow_outside: bool = False) -> LayoutDoc
         data = read_bytes(path, path.name, most, "are what a document of this format may have")
         text = decode(data, path.name)
     except FileProblemError as problem:
-        code = problem.code.value
-        raise DocumentError(problem.message, file=name, code=code, **problem.details) from None
+        raise Source(None, name).error(problem.code, (), problem.message, **problem.details) from None
     # Some editors begin a file with a byte order mark. Here it is no part of any content.
     text = text.removeprefix("\ufeff")
     return parse_text(text, path.suffix, base=path.parent, name=name, allow_outside=allow_outside)

@@ -78,7 +78,7 @@ def path_text(path: KeyPath) -> str:
     for key in path:
         if isinstance(key, int):
             text += f"[{key}]"
-        elif re.fullmatch(r"[\w$-]+", key):
+        elif re.fullmatch(r"[\w$-]{1,60}", key):
             text += f".{key}" if text else key
         else:
             text += f".{shorten(key)}" if text else shorten(key)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from functools import cache
 from typing import TYPE_CHECKING
 
-from tokenbox.documents.source import Code, KeyPath, Source, path_text
+from tokenbox.documents.source import Code, KeyPath, Source, path_text, shorten
 from tokenbox.errors import DocumentError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\]:,]|[^\s{}\[\]:,"]++', re.DOTALL)
+_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\]:,]|[^\s{}\[\]:,"]++', re.DOTALL)
 # Beyond this Python refuses to read an int; the value is far out of range for every key either way.
 _MAX_DIGITS = 4000
 
@@ -46,6 +46,9 @@ def parse_json(text: str, name: str | None, first_line: int = 1) -> Source:
             code=Code.SYNTAX.value,
             column=error.colno,
         ) from None
+    except InvalidOperation:
+        message = "a number in the document has too large an exponent to be read."
+        raise DocumentError(message, file=name, code=Code.BAD_VALUE.value) from None
     except RecursionError:
         message = "the JSON is nested too deeply; no key of a layout document needs more than 4 levels."
         raise DocumentError(message, file=name, code=Code.SYNTAX.value) from None
@@ -89,7 +92,7 @@ def _lines(text: str, name: str | None, first_line: int) -> dict[KeyPath, int]:
             here = (*open_paths[-1], key)
             if here in lines:
                 raise DocumentError(
-                    f"the key {key!r} is here twice, first at line {lines[here]}. Remove one.",
+                    f"the key {shorten(key)} is here twice, first at line {lines[here]}. Remove one.",
                     file=name,
                     line=line,
                     path=path_text(here),

@@ -14,6 +14,8 @@ from tokenbox.errors import DocumentError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+MAX_DEPTH = 16
+
 _PLACE = re.compile(
     r"\A(?P<what>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)\Z", re.DOTALL
 )
@@ -31,6 +33,7 @@ def parse_toml(text: str, name: str | None, first_line: int = 1) -> Source:
     def locate() -> Mapping[KeyPath, int]:
         return _lines(text, first_line)
 
+    _check_keys(text, name, first_line)
     try:
         data = tomllib.loads(text, parse_float=_decimal)
     except tomllib.TOMLDecodeError as error:
@@ -42,6 +45,18 @@ def parse_toml(text: str, name: str | None, first_line: int = 1) -> Source:
         message = "a number in the document has too many digits or too large an exponent to be read."
         raise DocumentError(message, file=name, code=Code.BAD_VALUE.value) from None
     return Source(data, name, locate)
+
+
+def _check_keys(text: str, name: str | None, first_line: int) -> None:
+    """Refuse dotted keys of absurd depth, on which tomllib takes quadratic time."""
+    dots = 0
+    for kind, token, line in _tokens(text, first_line):
+        if kind == "newline" or token in ("=", ",", "["):
+            dots = 0
+        dots += token == "."  # noqa: S105  # no password
+        if dots > MAX_DEPTH:
+            message = f"a key here is nested more than {MAX_DEPTH} levels deep; no key needs more than 4."
+            raise DocumentError(message, file=name, line=line, code=Code.SYNTAX.value)
 
 
 def _decimal(text: str) -> Decimal:
@@ -72,9 +87,9 @@ def _syntax_error(said: str, text: str, name: str | None, first_line: int) -> Do
 _TOKEN = re.compile(
     r"""
     (?P<text>
-        \"{3} (?: [^"\\] | \\. | "{1,2}(?!") )*+ "{3,5}
-      | '{3} (?: [^'] | '{1,2}(?!') )*+ '{3,5}
-      | " (?: [^"\\\n] | \\. )*+ "
+        \"{3} (?: [^"\\]++ | \\. | "{1,2}(?!") )*+ "{3,5}
+      | '{3} (?: [^']++ | '{1,2}(?!') )*+ '{3,5}
+      | " (?: [^"\\\n]++ | \\. )*+ "
       | ' [^'\n]*+ '
     )
   | (?P<comment> \# [^\n]*+ )

@@ -16,8 +16,7 @@ from tokenbox.errors import DocumentError
 
 if TYPE_CHECKING:
     from yaml import SafeLoader
-    from yaml.error import Mark
-    from yaml.events import CollectionStartEvent, Event, ScalarEvent
+    from yaml.events import AliasEvent, CollectionStartEvent, Event, ScalarEvent
 
 MAX_DEPTH = 16
 # What aliases may repeat in one document: nodes and characters.
@@ -102,13 +101,13 @@ class _Builder:
         event = self._next()
         if isinstance(event, self._events.StreamEndEvent):
             what = "the document is empty. It needs at least `sections`."
-            self._refuse(Code.SYNTAX, event.start_mark, (), what)
+            self._refuse(Code.SYNTAX, event, (), what)
         data = self._value(self._next(), ())
         self._next()
         event = self._next()
         if not isinstance(event, self._events.StreamEndEvent):
             what = "a second document begins here. One file is one layout document."
-            self._refuse(Code.SYNTAX, event.start_mark, (), what)
+            self._refuse(Code.SYNTAX, event, (), what)
         return data
 
     @property
@@ -125,26 +124,32 @@ class _Builder:
         before = self._weight
         self._weight += 1
         anchor: str | None = getattr(event, "anchor", None)
+        value: object = None
+        if anchor is not None:  # a name may be used again, and then means this, not yet complete
+            self._anchors.pop(anchor, None)
         if isinstance(event, self._events.ScalarEvent):
             self._weight += len(event.value)
-            value: object = self._scalar(event, path)
-        else:
+            value = self._scalar(event, path)
+        elif isinstance(event, self._events.CollectionStartEvent):
             value = self._collection(event, path)
         if anchor is not None:
             self._anchors[anchor] = (value, self._weight - before, self.written.get(path))
         return value
 
-    def _alias(self, event: Event, path: KeyPath) -> object:
+    def _alias(self, event: AliasEvent, path: KeyPath) -> object:
         anchor = event.anchor
         if anchor not in self._anchors:
-            what = f"*{anchor} has no complete anchor before it. An alias cannot stand for what it is in."
-            self._refuse(Code.SYNTAX, event.start_mark, path, what)
+            what = (
+                f"the alias {shorten(str(anchor))} has no complete anchor before it. "
+                "An alias cannot stand for what it is in."
+            )
+            self._refuse(Code.SYNTAX, event, path, what)
         value, weight, written = self._anchors[anchor]
         self._weight += weight
         self._repeated += weight
         if self._repeated > MAX_REPEATED:
             what = f"aliases repeat more than {MAX_REPEATED:,} nodes and characters. Write out what is meant."
-            self._refuse(Code.SYNTAX, event.start_mark, path, what)
+            self._refuse(Code.SYNTAX, event, path, what)
         if written is not None:
             self.written[path] = written
         return value
@@ -155,14 +160,14 @@ class _Builder:
             self._refuse_tag(event, path)
         if len(path) >= MAX_DEPTH:
             what = f"this is nested more than {MAX_DEPTH} levels deep; no key needs more than 4."
-            self._refuse(Code.SYNTAX, event.start_mark, (), what)
+            self._refuse(Code.SYNTAX, event, (), what)
         return self._mapping(path) if is_map else self._sequence(path)
 
     def _sequence(self, path: KeyPath) -> list[object]:
         items: list[object] = []
         while not isinstance(event := self._next(), self._events.SequenceEndEvent):
             here = (*path, len(items))
-            self.lines[here] = self._line(event.start_mark)
+            self.lines[here] = self._line(event)
             items.append(self._value(event, here))
         return items
 
@@ -173,24 +178,23 @@ class _Builder:
             here = (*path, key)
             if key in mapping:
                 first = self.lines[here]
-                what = f"the key {key!r} is here twice, first at line {first}. Remove one."
-                self._refuse(Code.DUPLICATE_KEY, event.start_mark, here, what, first_line=first)
-            self.lines[here] = self._line(event.start_mark)
+                what = f"the key {shorten(key)} is here twice, first at line {first}. Remove one."
+                self._refuse(Code.DUPLICATE_KEY, event, here, what, first_line=first)
+            self.lines[here] = self._line(event)
             mapping[key] = self._value(self._next(), here)
         return mapping
 
     def _key(self, event: Event, path: KeyPath) -> str:
-        mark = event.start_mark
         if isinstance(event, self._events.ScalarEvent) and event.implicit[0] and event.value == "<<":
             what = "merge keys (<<) are not read. State what several sections share in `defaults`."
-            self._refuse(Code.UNKNOWN_KEY, mark, path, what)
+            self._refuse(Code.UNKNOWN_KEY, event, path, what)
         found = "a collection"
         if isinstance(event, self._events.ScalarEvent | self._events.AliasEvent):
             value = self._value(event, path)
             if isinstance(value, str):
                 return value
             found = f"the unquoted {shorten(self.written.pop(path, ''))}"
-        return self._refuse(Code.WRONG_TYPE, mark, path, f"a key is text, not {found}.")
+        return self._refuse(Code.WRONG_TYPE, event, path, f"a key is text, not {found}.")
 
     def _scalar(self, event: ScalarEvent, path: KeyPath) -> object:
         text: str = event.value
@@ -206,19 +210,19 @@ class _Builder:
         self.written[path] = text
         return _plain(kind, text)
 
-    def _line(self, mark: Mark) -> int:
-        return self._first_line + mark.line
+    def _line(self, event: Event) -> int:
+        return self._first_line + (event.start_mark.line if event.start_mark else 0)
 
     def _refuse_tag(self, event: ScalarEvent | CollectionStartEvent, path: KeyPath) -> NoReturn:
-        tag = shorten(event.tag.replace(_TAG, "!!"))
+        tag = shorten(str(event.tag).replace(_TAG, "!!"))
         what = f"the tag {tag} is not read. Leave it out; a layout document is plain data."
-        self._refuse(Code.BAD_VALUE, event.start_mark, path, what)
+        self._refuse(Code.BAD_VALUE, event, path, what)
 
-    def _refuse(self, code: Code, mark: Mark, path: KeyPath, message: str, **details: object) -> NoReturn:
+    def _refuse(self, code: Code, event: Event, path: KeyPath, message: str, **details: object) -> NoReturn:
         raise DocumentError(
             message,
             file=self._name,
-            line=self._line(mark),
+            line=self._line(event),
             path=path_text(path) or None,
             code=code.value,
             **details,

@@ -54,7 +54,7 @@ def text(source: Source, path: KeyPath, value: object) -> str:
     if not isinstance(value, str):
         quoted = ""
         if isinstance(value, bool | int | float | Decimal | Odd):
-            quoted = f' Put it in quotes: "{source.written.get(path) or plain(value)}".'
+            quoted = f' Put it in quotes: "{plain(source.written.get(path, value))}".'
         _wrong_type(source, path, value, "text", quoted)
     if not value.isascii():
         try:
@@ -117,7 +117,7 @@ def keep(source: Source, path: KeyPath, value: object) -> Keep:
     if word not in list(Keep):
         choices = ", ".join(Keep)
         near = difflib.get_close_matches(word[:100], list(Keep), 1)
-        hint = f" Did you mean {near[0].value!r}?" if near else ""
+        hint = f" Did you mean {str(near[0])!r}?" if near else ""
         raise source.error(Code.BAD_VALUE, path, f"must be one of {choices}, not {shorten(word)}.{hint}")
     return Keep(word)
 
@@ -167,7 +167,8 @@ def _whole_number(source: Source, path: KeyPath, value: object, least: int) -> i
 
 
 def _wrong_type(source: Source, path: KeyPath, value: object, expected: str, hint: str = "") -> NoReturn:
-    message = f"must be {expected}, not {described(value)}.{hint}"
+    subject = "" if path else "the document "
+    message = f"{subject}must be {expected}, not {described(value)}.{hint}"
     raise source.error(Code.WRONG_TYPE, path, message, expected=expected)
 
 

@@ -203,22 +203,25 @@ def cut_or_drop(i: int, floor: int, budget: int, whole: Whole) -> Step:
 def reclaim_lost(boxes: Sequence[Box], budget: int, whole: Whole, lost: Sequence[Step]) -> list[Step]:
     """Option ``reclaim``: in reverse order of loss, give back what now fits."""
     steps: list[Step] = []
+    last_action = {step.section: step.action for step in lost}
     for i in dict.fromkeys(step.section for step in reversed(lost)):
         if whole.total >= budget:
             break
-        steps += give_back(i, max(boxes[i].min, whole.size(i) + 1), budget, whole)
+        at_least = max(boxes[i].min, whole.size(i) + 1)
+        # What a strategy made is what its author wanted of less room: a mere cut does not replace it.
+        steps += give_back(i, at_least, budget, whole, partly=last_action[i] is not Action.COMPRESS)
     return steps
 
 
-def give_back(i: int, at_least: int, budget: int, whole: Whole) -> list[Step]:
-    """The whole section, else its strategy's result, else a longer cut; none is below ``at_least``."""
+def give_back(i: int, at_least: int, budget: int, whole: Whole, *, partly: bool) -> list[Step]:
+    """The whole section; if ``partly``, else its strategy's result, else a longer cut. None below ``at_least``."""
     room, now, before = budget - whole.total, whole.state(i), whole.size(i)
     whole.restore(i)
     size, over = whole.size(i), whole.total - budget
     steps = [Step(i, Action.RECLAIM, Reason.ROOM, before, size, -room, room)]
-    if over > 0 and whole.compress(i, at_least):
+    if partly and over > 0 and whole.compress(i, at_least):
         steps.append(Step(i, Action.COMPRESS, Reason.OVER, size, whole.size(i), over))
-    while (over := whole.total - budget) > 0 and (size := whole.size(i)) - over >= at_least:
+    while partly and (over := whole.total - budget) > 0 and (size := whole.size(i)) - over >= at_least:
         # As in step 4b: a cut may change the join, and then the deficit that is left counts.
         whole.truncate(i, size - over)
         steps.append(Step(i, Action.TRUNCATE, Reason.OVER, size, whole.size(i), over, size - over))

@@ -181,8 +181,8 @@ class Grid:
         figure = len(f"{about}{max([layout.budget, layout.total, *sizes, *sums, 1_000]):,}")
         # mark, name, gap, base, arrow, size, gap, decision, gap, wall ... wall
         fixed = 2 + 2 + figure + 2 + len(charset.arrow) + figure + 2 + 10 + 2 + 2
-        names = max([cells(printable(row.id, charset)) for row in rows] + [11])
-        name = max(min(names, (width - fixed) // 2, max(width // 4, 16)), 6)
+        names = max([cells(printable(row.id, charset)) for row in rows] + [cells(_more(shown.left_out)), 11])
+        name = max(min(names, (width - fixed) // 2, max(width // 4, 16)), 8)
         bar = min(width - fixed - name, MAX_BAR)
         return cls(width, name, figure, bar if bar >= MIN_BAR else 0, layout.budget, about, charset)
 
@@ -295,7 +295,7 @@ class Grid:
 
     def _left_out(self, rows: Sequence[Row]) -> Line:
         base, size = sum(row.base_size for row in rows), sum(row.size for row in rows)
-        label = pad(f"and {len(rows):,} more", self.name, self.charset)
+        label = pad(_more(rows), self.name, self.charset)
         before, after = (self._counted(tokens).rjust(self.figure) for tokens in (base, size))
         figures = f"{before} {self.charset.arrow} {after}"
         return (Span(f"  {label}  {figures}  {_decisions(rows)}", Style.FAINT),)
@@ -349,6 +349,10 @@ def _percentages(parts: Sequence[int]) -> list[str]:
     if min(parts) < 0 or not sum(parts):
         return [""] * len(parts)
     return [f"{tenths // 10}.{tenths % 10} %" for tenths in largest_remainder(1_000, parts)]
+
+
+def _more(rows: Sequence[Row]) -> str:
+    return f"and {len(rows):,} more" if rows else ""
 
 
 def _decisions(rows: Iterable[Row | SectionShown]) -> str:

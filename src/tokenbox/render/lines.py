@@ -161,9 +161,9 @@ def fit_line(line: Line, width: int, charset: Charset = UNICODE) -> Line:
         spans[-1] = Span(spans[-1].text.rstrip(" "), spans[-1].style)
     if sum(cells(span.text) for span in spans) <= width:
         return spans
-    fitted = []
+    fitted: list[Span] = []
     for span in spans:
-        room = width - sum(cells(s.text) for s in fitted)
+        room = width - sum(cells(done.text) for done in fitted)
         if cells(span.text) >= room:
             # Something is cut off here or behind here, so the mark is due in either case.
             fitted.append(Span(cut_cells(span.text, room - 1) + charset.ellipsis, span.style))

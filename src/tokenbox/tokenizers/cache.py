@@ -68,16 +68,16 @@ class CountCache:
                 if count is not None:
                     self._counts.move_to_end(key)
         missing = {key: text for key, text, count in zip(keys, texts, found, strict=True) if count is None}
+        counted = {}
         if missing:
             counted = dict(zip(missing, tokenizer.count_batch(list(missing.values())), strict=True))
             found = [counted[key] if count is None else count for key, count in zip(keys, found, strict=True)]
         with self._lock:
             self._hits += len(keys) - len(missing)
             self._misses += len(missing)
-            if missing:
-                self._counts.update(counted)
-                while len(self._counts) > self._max_entries:
-                    self._counts.popitem(last=False)
+            self._counts.update(counted)
+            while len(self._counts) > self._max_entries:
+                self._counts.popitem(last=False)
         return found  # type: ignore[return-value]  # every None has been replaced
 
     def info(self) -> CacheInfo:

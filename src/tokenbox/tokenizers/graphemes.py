@@ -1,8 +1,9 @@
 r"""Where a text may be cut: the boundaries of extended grapheme clusters (UAX #29).
 
 The authority is ``\X`` of the ``regex`` module (which joins a consonant to any virama before it, a little
-more than rule GB9c asks; it never tears a cluster). Everything here is local: it looks at the clusters around a
-place, never at the whole text. A boundary depends on what is on its left and on one character on its right.
+more than rule GB9c asks; it never tears a cluster). Everything here is local: it looks at the clusters
+around a place, never at the whole text. A boundary depends on what is on its left and on one character on
+its right.
 """
 
 from __future__ import annotations
@@ -97,14 +98,15 @@ def floor_boundary(text: str, i: int) -> int:
         return i - (text[i - 1 : i + 1] == "\r\n")
     cluster, sure, flags = _patterns()
     run = flags.search(text, max(0, i - 1), i + 1)
-    if run is not None and run.end() - run.start() == 2:
-        first = flags.search(text, 0, i).start()
+    if run is not None and run.span() == (i - 1, i + 1):
+        first: int = flags.search(text, 0, i).start()
         place = i - (i - first) % 2
         return place if place > first else floor_boundary(text, first)
     match = sure.search(text, 0, i + 1)
-    place = match.start() + 1 if match else 0
+    begin: int = match.start() + 1 if match else 0
+    place = begin
     while place < i:
-        end = cluster.match(text, place, i + 1).end()
+        end: int = cluster.match(text, place, i + 1).end()
         if end > i:
             return place
         place = end

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.errors import TokenizerError
@@ -120,7 +120,8 @@ class TextIndex:
 
         It ends at a grapheme cluster boundary: ``truncate(text, max_tokens, tokenizer)`` has that length.
         """
-        if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 0:
+        given: object = max_tokens
+        if isinstance(given, bool) or not isinstance(given, int) or given < 0:
             raise TokenizerError(f"max_tokens is {max_tokens!r}. Give a whole number of tokens, 0 or more.")
         if self.total <= max_tokens:
             return len(self)
@@ -184,7 +185,7 @@ class TextIndex:
     def _replace_inside(self, chunk: _Chunk, start: int, end: int, new: str) -> bool:
         """Edit within one chunk by counting only between the cuts around the edit. False: not so easy."""
         rules, old = self.rules, chunk.text
-        if rules is None or not 0 < start or end >= len(old) or len(old) + len(new) > 2 * CHUNK + end - start:
+        if rules is None or start <= 0 or end >= len(old) or len(old) + len(new) > 2 * CHUNK + end - start:
             return False
         left = max(0, rules.last(old, start))
         right = rules.first(old, end)
@@ -315,7 +316,7 @@ class TextIndex:
             while rules is not None and (cut := rules.first(text, cuts[-1] + 31)) >= 0:
                 cuts.append(cut)
             cuts.append(len(text))
-            sizes = [self._measure(text[a:b]) for a, b in zip(cuts, cuts[1:], strict=False)]
+            sizes = [self._measure(text[a:b]) for a, b in pairwise(cuts)]
             chunk.fine = cuts, list(accumulate(sizes, initial=0))
         return chunk.fine
 

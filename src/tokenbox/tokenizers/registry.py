@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from tokenbox.errors import TokenizerError, UnknownTokenizer
+from tokenbox.errors import TokenboxError, TokenizerError, UnknownTokenizer
 from tokenbox.tokenizers.protocol import BaseTokenizer, Tokenizer, TokenizerIdentity
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def get(name: str, engine: Engine = "auto") -> Tokenizer:
     if name.startswith(FILE_PREFIX):
         from tokenbox.tokenizers.files import open_vocabulary  # noqa: PLC0415  # on use
 
-        return open_vocabulary(name.removeprefix(FILE_PREFIX))
+        return open_vocabulary(name.removeprefix(FILE_PREFIX), engine=engine)
     if name not in _SUMMARIES:
         near = difflib.get_close_matches(name, _SUMMARIES, 1)
         hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(_SUMMARIES)}."
@@ -74,7 +74,7 @@ def available() -> list[TokenizerEntry]:
     for name, summary in _SUMMARIES.items():
         try:
             identity = get(name).identity
-        except TokenizerError:
+        except TokenboxError:
             identity = None
         entries.append(TokenizerEntry(name, summary, identity))
     return entries

@@ -25,7 +25,7 @@ from tokenbox.tokenizers.graphemes import boundaries, ceil_boundary, floor_bound
 from tokenbox.tokenizers.protocol import AdditiveTokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from tokenbox.tokenizers.cuts import CutRules
     from tokenbox.tokenizers.protocol import Tokenizer
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 KEEP: Final = ("head", "tail", "middle", "ends")
 AHEAD: Final = 512
 AHEAD_UNKNOWN: Final = 3
-LONG: Final = 4_096
+LONG: Final = 2_048
 
 _NEAR = 8  # so close together places are tried one by one
 _CHARS_PER_TOKEN = 4  # the first guess
 _MARK_EVERY = 1_024  # characters between token boundaries remembered in a long segment
-_UNSETTLED = 32  # tokens at the open end of a segment that a longer text may change
+_UNSETTLED = 16  # tokens at the open end of a segment that a longer text may change
 _RECOUNT_ALWAYS = 65_536  # characters; above, the identity of proven cuts stands for the recount
-_CALIBRATIONS = 4
+_CALIBRATIONS = 3
 
 
 def truncate(
@@ -56,7 +56,8 @@ def truncate(
     ``size``: the count of the whole text, if known. A text that fits is returned itself.
     Raises :class:`TokenizerError` for a budget that is no whole number >= 0, or an unknown ``keep``.
     """
-    if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 0:
+    given: object = max_tokens
+    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
         raise TokenizerError(f"max_tokens is {max_tokens!r}. Give a whole number of tokens, 0 or more.")
     family = _FAMILIES.get(keep)
     if family is None:
@@ -262,7 +263,7 @@ class _ByCuts:
             return inner + seam + self.bias, inner
         left = a if a == 0 else self.first_cut(a)
         right = b if b == n else self.last_cut(b)
-        if left > right or (left == right and 0 < a and b < n):
+        if left > right or (left == right and a > 0 and b < n):
             if b - a <= LONG:
                 return self.tokenizer.count(text[a:b]) + self.bias, 0
             if not a < self.anchor < b:

@@ -104,7 +104,7 @@ BUILTIN = (
         build_outline,
         (Parameter("language", str, optional=True),),
         usage='outline or outline("python")',
-        description="the signatures of source code with the first line of what documents them (extra: outline)",
+        description="signatures of source code, each with the first line of what documents it (extra)",
         example='outline("python")',
     ),
 )

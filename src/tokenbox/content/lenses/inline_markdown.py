@@ -48,7 +48,7 @@ def strip_inline(text: str, names: frozenset[str]) -> str:
 
     Linear: every mark is looked at once.
     """
-    return _Paragraph(text, names).result()
+    return _Paragraph(text, names).result() if _TOKEN.search(text) else text
 
 
 def link_name(words: str) -> str:
@@ -63,8 +63,8 @@ class _Paragraph:
         self.pieces: list[str] = []
         self.runs: list[_Run] = []  # may still be closed
         self.waiting = {"*": 0, "_": 0, "~": 0}  # how many of each are in runs
-        self.brackets: list[tuple[int, int]] = []  # each '[' and '![': its place in pieces, its end in the text
-        self.ticks: dict[int, list[int]] = {}  # length of a run of backticks: where such runs start, last first
+        self.brackets: list[tuple[int, int]] = []  # of '[' and '![': place in pieces, end in the text
+        self.ticks: dict[int, list[int]] = {}  # by length of a run of backticks: its places, last first
         self.comments_end = True
 
     def result(self) -> str:
@@ -73,9 +73,9 @@ class _Paragraph:
         for places in self.ticks.values():
             places.reverse()
         place = 0
-        while match := _TOKEN.search(self.text, place):
-            self.pieces.append(self.text[place : match.start()])
-            place = self.token(match)
+        while token := _TOKEN.search(self.text, place):
+            self.pieces.append(self.text[place : token.start()])
+            place = self.token(token)
         self.pieces.append(self.text[place:])
         return "".join(self.pieces)
 
@@ -125,7 +125,7 @@ class _Paragraph:
         return close + 3
 
     def link(self, end: int) -> int:
-        """The ``]`` that ends at ``end``: with its ``[`` it goes if a target follows or its name is defined."""
+        """The ``]`` that ends at ``end``. It goes, and its ``[``, if it is a link."""
         piece, start = self.brackets.pop()
         after = self.link_end(start, end)
         if after is None or sticks_to_left(self.text[after : after + 1]):

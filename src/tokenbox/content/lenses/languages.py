@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """One language. ``module`` and ``factory`` name the grammar; ``wrappers`` are nodes a signature begins
-    with.
+    """One language.
 
+    ``module`` and ``factory`` name the grammar; ``wrappers`` are nodes a signature begins with.
     ``signs``: patterns of which at least two must be found for text to be taken for this language.
     """
 
@@ -151,7 +151,12 @@ LANGUAGES = (
         (type_declaration (type_spec type: (interface_type))) @def
         (comment) @comment
         """,
-        _signs(r"^package \w+$", r"^func (?:\(.*\) )?\w+\(", r"^import (?:\($|\")", r"^type \w+ (?:struct|interface) \{"),
+        _signs(
+            r"^package \w+$",
+            r"^func (?:\(.*\) )?\w+\(",
+            r"^import (?:\($|\")",
+            r"^type \w+ (?:struct|interface) \{",
+        ),
         aliases=("golang",),
     ),
     Language(
@@ -209,8 +214,9 @@ LANGUAGES = (
         _signs(
             r"^#\s*include [<\"][\w/.]+\.h[>\"]",
             r"^#\s*(?:define|ifdef|ifndef) \w+",
-            r"^(?:static |inline |const |unsigned )*(?:int|void|char|size_t|struct \w+|double|long|bool)
-            \*?\w+\(.*[){,;]$", r"^(?:typedef )?(?:struct|enum|union)(?: \w+)? \{$",
+            r"^(?:static |inline |const |unsigned )*(?:int|void|char|size_t|struct \w+|double|bool) "
+            r"\*?\w+\(.*[){,;]$",
+            r"^(?:typedef )?(?:struct|enum|union)(?: \w+)? \{$",
         ),
         wrappers=frozenset({"type_definition"}),
         aliases=("h",),
@@ -248,20 +254,5 @@ LANGUAGES = (
             r"^ *attr_(?:reader|writer|accessor) :",
         ),
         aliases=("rb",),
-    ),
-    Language(
-        "bash",
-        "tree_sitter_bash",
-        """
-        (function_definition body: (_) @body) @def
-        (comment) @comment
-        """,
-        _signs(
-            r"\A#!.*\b(?:ba|da|k|z)?sh\b",
-            r"^(?:function )?[\w-]+ ?\(\) ?\{$",
-            r"^set -[eux]+",
-            r"^\s*(?:if|while) \[\[? .*; (?:then|do)$",
-        ),
-        aliases=("sh", "shell", "zsh"),
     ),
 )

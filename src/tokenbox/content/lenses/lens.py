@@ -24,7 +24,7 @@ _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _UNPRINTABLE = re.compile(r'[\\"\x00-\x1f\x7f-\xa0\u2028\u2029\ud800-\udfff]')
 
 
-class ArgumentProblem(Exception):  # noqa: N818  # caught by the parser, which knows the place; never seen outside
+class ArgumentProblem(Exception):  # caught by the parser, which knows the place; never seen outside
     """An argument has no sense. ``parameter`` names it; None: the call as a whole."""
 
     def __init__(self, message: str, parameter: str | None = None) -> None:
@@ -54,7 +54,8 @@ class Parameter:
             raise ArgumentProblem(f"{self.name} is {_KIND_NAMES[self.kind]}, not {got}", self.name)
         if type(value) is int and not self.least <= value <= LARGEST_INTEGER:
             raise ArgumentProblem(
-                f"{self.name} is a whole number from {self.least} to {LARGEST_INTEGER}, not {value}", self.name
+                f"{self.name} is a whole number from {self.least} to {LARGEST_INTEGER}, not {value}",
+                self.name,
             )
 
 
@@ -85,7 +86,7 @@ class LensKind:
         return f"{self.name}({', '.join(_parameter_text(p) for p in self.parameters)})"
 
     def make(self, arguments: Mapping[str, Value]) -> Lens:
-        """The lens with these arguments. Raises :class:`ArgumentProblem`, and ``MissingExtra`` where one is needed."""
+        """The lens with these arguments. Raises :class:`ArgumentProblem`, and ``MissingExtra``."""
         given = dict(arguments)
         canonical: list[tuple[str, Value]] = []
         for parameter in self.parameters:
@@ -117,8 +118,11 @@ class Lens:
     _function: Callable[[str, Tokenizer], str] = field(repr=False, compare=False)
 
     def apply(self, text: str, tokenizer: Tokenizer) -> str:
-        """The text seen through the lens. Raises ``LensError`` if a registered lens fails,
-        and ``TokenizerError`` if the tokenizer cannot count (token-counting lenses only)."""
+        """The text seen through the lens.
+
+        Raises ``LensError`` if a registered lens fails, and ``TokenizerError`` if the tokenizer cannot count
+        (in the lenses that count tokens).
+        """
         if self.builtin:
             return self._function(text, tokenizer)
         try:
@@ -127,7 +131,7 @@ class Lens:
             raise
         except Exception as error:
             raise LensError(
-                f"the lens {self} failed on a text of {len(text):,} characters: {type(error).__name__}: {error}. "
+                f"the lens {self} failed on {len(text):,} characters: {type(error).__name__}: {error}. "
                 "A lens must work on any text; mend the function that was registered.",
                 lens=str(self),
             ) from error
@@ -139,10 +143,18 @@ class Lens:
             )
         return result
 
+    @property
+    def identity(self) -> str:
+        """The spelling with the version: ``head@1(lines=40)``."""
+        return f"{self.name}@{self.version}{self._call()}"
+
     def __str__(self) -> str:
+        return self.name + self._call()
+
+    def _call(self) -> str:
         if not self.arguments:
-            return self.name
-        return f"{self.name}({', '.join(f'{name}={spell(value)}' for name, value in self.arguments)})"
+            return ""
+        return f"({', '.join(f'{name}={spell(value)}' for name, value in self.arguments)})"
 
 
 def spell(value: Value) -> str:

@@ -1,6 +1,6 @@
-"""``head``, ``tail``, ``middle``, ``ends`` in lines, ``dedup_lines``.
+r"""``head``, ``tail``, ``middle``, ``ends`` in lines, ``dedup_lines``.
 
-A line ends after ``\\n``, ``\\r\\n`` or ``\\r`` and keeps its end, so the lines of a text joined are the
+A line ends after ``\n``, ``\r\n`` or ``\r`` and keeps its end, so the lines of a text joined are the
 text.
 """
 

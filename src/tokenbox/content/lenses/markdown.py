@@ -20,12 +20,17 @@ from tokenbox.content.lenses.inline_markdown import link_name, strip_inline
 from tokenbox.content.lenses.lines import split_lines
 
 _MAX_PASSES = 8
+# No mark of Markdown that begins a line begins with one of these; nor with a letter or digit.
+_PLAIN_SIGNS = frozenset(".,;?!()\"'$%&/@{}]\\")
 
 _FENCE = re.compile(r"( {0,3})(`{3,}|~{3,})([^\r\n]*)")
 _INDENTED = re.compile(r"(?: {4}| {0,3}\t)[ \t]*[^\s]")
 _RULE = re.compile(r" {0,3}([-*_])(?:[ \t]*\1){2,}+[ \t]*")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*")
-_DEFINITION = re.compile(r" {0,3}\[((?!\^)[^\[\]\r\n]+)\]:[ \t]*\S+(?:[ \t]+(?:\"[^\"]*\"|'[^']*'|\([^()]*\)))?[ \t]*")
+_DEFINITION = re.compile(
+    r" {0,3}\[((?!\^)[^\[\]\r\n]+)\]:[ \t]*\S+"
+    r"(?:[ \t]+(?:\"[^\"]*\"|'[^']*'|\([^()]*\)))?[ \t]*"
+)
 _TABLE_RULE = re.compile(r" {0,3}(?=[^\r\n]*\|)\|?(?:[ \t]*+:?-+:?[ \t]*+(?:\||$))++[ \t]*")
 _QUOTE = re.compile(r"(?: {0,3}>[ \t]?)++")
 _HEADING = re.compile(r"(?: {0,3}#{1,6}(?:[ \t]++|$))++")
@@ -47,7 +52,7 @@ class _Line(NamedTuple):
 
 def strip_markdown(text: str) -> str:
     """The text without Markdown marks."""
-    current = _strip_once(text)
+    current = text
     for _ in range(_MAX_PASSES):
         following = _strip_once(current)
         if following == current:
@@ -83,7 +88,10 @@ class _Pass:
     def line(self, i: int) -> int:
         """Deal with line ``i``, and what it opens. The number of the next line."""
         words, end = self.lines[i]
-        if not words or words.isspace():
+        if words[:1].isalnum() or words[:1] in _PLAIN_SIGNS:
+            self.paragraph.append(words + end)
+            self.before = _Before.TEXT
+        elif not words or words.isspace():
             self.keep(words + end, _Before.BLANK)
         elif self.before is not _Before.TEXT and _INDENTED.match(words):
             self.keep(words + end, _Before.CODE)
@@ -170,4 +178,6 @@ def _without_closing_marks(words: str) -> str:
     """A heading without the ``##`` that may close it."""
     bare = words.rstrip(" \t")
     closed = bare.rstrip("#")
-    return closed.rstrip(" \t") if closed != bare and closed.endswith((" ", "\t")) and closed.strip(" \t#") else words
+    if closed == bare or not closed.endswith((" ", "\t")) or not closed.strip(" \t#"):
+        return words
+    return closed.rstrip(" \t")

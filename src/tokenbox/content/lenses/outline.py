@@ -2,6 +2,7 @@
 
 Grammars: the single ``tree-sitter-<language>`` wheels, because each carries its compiled grammar, while
 ``tree-sitter-language-pack`` from 1.0 on downloads them when it runs.
+No Bash: tree-sitter-bash 0.25.1 reads memory that is not its own on odd text and takes the process down.
 
 Text is returned unchanged if its language is not recognized, if it does not parse without an error, if
 nothing in it has a signature, if it is an outline already, or if the outline would not be shorter.
@@ -23,8 +24,8 @@ from tokenbox.errors import MissingExtra
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tree_sitter import Node, Query
     from tree_sitter import Language as Grammar
+    from tree_sitter import Node, Query
 
     from tokenbox.tokenizers.protocol import Tokenizer
 
@@ -39,7 +40,7 @@ _COMMENT_MARKS = re.compile(r"^[\s/*#!]+|[\s*/]+$")
 
 
 def build_outline(*, language: str | None = None) -> Callable[[str, Tokenizer], str]:
-    """The function for ``outline``. Raises ``MissingExtra``, and :class:`ArgumentProblem` for an unknown language."""
+    """The function for ``outline``. Raises ``MissingExtra``; :class:`ArgumentProblem`: unknown language."""
     if language is None:
         _need({"tree_sitter", *(known.module for known in LANGUAGES)})
         return lambda text, _: _outline(text, _recognized(text))
@@ -115,7 +116,7 @@ def _parsed(language: Language, source: bytes) -> Node:
 
 
 def _signatures(language: Language, root: Node) -> tuple[list[_Signature], dict[int, Node]]:
-    """What has a signature, in order of the text, and what documents or precedes one by the row it ends in."""
+    """What has a signature, in order, and by the row it ends in what may document one."""
     import tree_sitter  # noqa: PLC0415  # an extra
 
     signatures: dict[int, _Signature] = {}
@@ -130,12 +131,19 @@ def _signatures(language: Language, root: Node) -> tuple[list[_Signature], dict[
                 outer = outer.parent
             opens = "inner" in captures
             bodies = captures.get("inner" if opens else "body", ())
-            body = bodies[0].start_byte if bodies else outer.end_byte
+            body = _start(bodies[0]) if bodies else outer.end_byte
             signatures.setdefault(
-                node.start_byte, _Signature(outer.start_byte, body, outer.end_byte, opens or not bodies,
-                outer)
+                node.start_byte,
+                _Signature(outer.start_byte, body, outer.end_byte, opens or not bodies, outer),
             )
     return sorted(signatures.values(), key=lambda s: (s.first, -s.last)), notes
+
+
+def _start(body: Node) -> int:
+    """Where a body starts, with the comments that some grammars put before it."""
+    while body.prev_sibling is not None and "comment" in body.prev_sibling.type:
+        body = body.prev_sibling
+    return body.start_byte
 
 
 def _outermost(signatures: list[_Signature]) -> list[_Signature]:
@@ -161,7 +169,7 @@ def _shown(source: bytes, signature: _Signature, notes: dict[int, Node], languag
         return line
     if language.docstrings:
         return f'{line}{indent}    """{note}"""\n'
-    mark = "#" if language.name in {"ruby", "bash"} else "//"
+    mark = "#" if language.name == "ruby" else "//"
     return f"{indent}{mark} {note}\n{line}"
 
 

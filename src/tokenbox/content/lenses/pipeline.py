@@ -47,7 +47,7 @@ _SHOWN = 60
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Lenses applied one after the other. ``str()`` is the canonical spelling and parses to the same pipeline."""
+    """Lenses applied one after the other. ``str()`` is canonical and parses to an equal pipeline."""
 
     lenses: tuple[Lens, ...]
 
@@ -57,12 +57,10 @@ class Pipeline:
             text = lens.apply(text, tokenizer)
         return text
 
-    def to_dict(self) -> dict[str, object]:
-        """What a record needs to repeat it: the spelling, and each lens with its version."""
-        return {
-            "pipeline": str(self),
-            "lenses": [{"name": lens.name, "version": lens.version} for lens in self.lenses],
-        }
+    @property
+    def identity(self) -> str:
+        """The spelling with the versions, for a digest: ``squeeze@1 |> head@1(lines=40)``."""
+        return " |> ".join(lens.identity for lens in self.lenses)
 
     def __str__(self) -> str:
         return " |> ".join(map(str, self.lenses))
@@ -177,7 +175,9 @@ class _Parser:
             code = int(match["x"] or match["u"] or match["U"], 16)
             if code > _LAST_CODE_POINT:
                 start = token.start + 1 + match.start()
-                self.fail("no character has that code", _Token("text", match[0], start, start + len(match[0])))
+                self.fail(
+                    "no character has that code", _Token("text", match[0], start, start + len(match[0]))
+                )
             return chr(code)
 
         return _ESCAPE.sub(character, token.text[1:-1])

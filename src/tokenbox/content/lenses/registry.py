@@ -107,13 +107,16 @@ def register_lens(
     Raises ``DuplicateLens`` for a name that is taken; ``LensError`` for a bad name, version or argument, and
     for a function that fails a trial.
     """
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or name in _RESERVED:
-        raise LensError(f"a lens is named by a word of letters, digits, '_' and '-', not {name!r}.", lens=str(name))
+    if not _NAME.fullmatch(name) or name in _RESERVED:
+        raise LensError(
+            f"a lens is named by a word of letters, digits, '_' and '-', not {name!r}.", lens=str(name)
+        )
     if name in _KINDS:
         raise DuplicateLens(
-            f"a lens called {name!r} is there already (version {_KINDS[name].version}). Choose another name.", lens=name
+            f"a lens called {name!r} is there already (version {_KINDS[name].version}). Choose another name.",
+            lens=name,
         )
-    if not isinstance(version, str) or not version:
+    if not version:
         raise LensError(f"the lens {name!r} needs a version such as '1', not {version!r}.", lens=name)
     if not callable(function):
         raise LensError(f"the lens {name!r} needs a function from text to text, not {function!r}.", lens=name)
@@ -143,7 +146,9 @@ def _parameter(lens: str, name: str, what: type | Value) -> Parameter:
             raise LensError(f"the lens {lens!r}: {name} is int, str or bool, not {what.__name__}.", lens=lens)
         return Parameter(name, what, least=least)
     if type(what) not in (int, str, bool):
-        raise LensError(f"the lens {lens!r}: {name} is a number, a text or a boolean, not {what!r}.", lens=lens)
+        raise LensError(
+            f"the lens {lens!r}: {name} is a number, a text or a boolean, not {what!r}.", lens=lens
+        )
     return Parameter(name, type(what), default=what, least=least)
 
 

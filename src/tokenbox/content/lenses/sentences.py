@@ -1,7 +1,7 @@
 """``first_sentences(n)``: the first sentences of prose.
 
-A sentence ends with ``. ! ? …`` before white space, with its CJK counterparts anywhere, and at an empty line. A
-full stop after a usual abbreviation or an initial, or before a small letter, ends nothing.
+A sentence ends with ``. ! ? …`` before white space, with its CJK counterparts anywhere, and at an empty line.
+A full stop after a usual abbreviation or an initial, or before a small letter, ends nothing.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def _goes_on(text: str, match: re.Match[str]) -> bool:
     """Whether a full stop is not the end of a sentence."""
     if match["end"] != ".":
         return False
-    if _ABBREVIATION.search(text, max(0, match.start() - _LONGEST_ABBREVIATION), match.start()):
+    before = text[max(0, match.start() - _LONGEST_ABBREVIATION) : match.start()]
+    if before[-1:].isalpha() and _ABBREVIATION.search(before):
         return True
     following = _NEXT.search(text, match.end())
     return following is not None and following[0].islower()

@@ -24,9 +24,9 @@ def cut_tokens(text: str, count: int, tokenizer: Tokenizer, keep: str) -> str:
 
 
 def ends_tokens(text: str, count: int, tokenizer: Tokenizer) -> str:
-    """The start and the end of the text with a line between that says how much is left out: ``count`` tokens in all.
+    """The start and the end of the text, and between them a line that says how much is left out.
 
-    Where there is no room for that line, the start alone.
+    ``count`` tokens in all, with that line; where there is no room for it, the start alone.
     """
     text = _SURROGATE.sub("\ufffd", text)
     whole = tokenizer.count(text)

@@ -1,0 +1,136 @@
+"""The enumerations of blocks: numbers as on the LCP/BCP wire, ``display`` names as it prints them."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class _Named(IntEnum):
+    @property
+    def display(self) -> str:
+        """The name as it is printed, such as ``typescript`` or ``background``."""
+        return self.name.lower()
+
+
+class BlockType(_Named):
+    """The block types that have a meaning. Any other number up to 255 is an unknown block."""
+
+    CODE = 0x01
+    CONVERSATION = 0x02
+    FILE_TREE = 0x03
+    TOOL_RESULT = 0x04
+    DOCUMENT = 0x05
+    STRUCTURED_DATA = 0x06
+    DIFF = 0x07
+    ANNOTATION = 0x08
+    EMBEDDING_REF = 0x09
+    IMAGE = 0x0A
+    EXTENSION = 0xFE
+
+
+class Lang(_Named):
+    """The language of a code block. ``Lang(0x42)`` keeps a number (0..255) that has no name here."""
+
+    RUST = 0x01
+    TYPESCRIPT = 0x02
+    JAVASCRIPT = 0x03
+    PYTHON = 0x04
+    GO = 0x05
+    JAVA = 0x06
+    C = 0x07
+    CPP = 0x08
+    RUBY = 0x09
+    SHELL = 0x0A
+    SQL = 0x0B
+    HTML = 0x0C
+    CSS = 0x0D
+    JSON = 0x0E
+    YAML = 0x0F
+    TOML = 0x10
+    MARKDOWN = 0x11
+    UNKNOWN = 0xFF
+
+    @classmethod
+    def _missing_(cls, value: object) -> Lang | None:
+        if not isinstance(value, int) or not 0 <= value <= Lang.UNKNOWN:
+            return None
+        unnamed = int.__new__(cls, value)
+        unnamed._name_ = f"UNNAMED_{value:02X}"
+        unnamed._value_ = value
+        # So that the same number is the same object, as for the named ones.
+        cls._value2member_map_.setdefault(value, unnamed)
+        return unnamed
+
+    @property
+    def display(self) -> str:
+        """The name as it is printed; ``text`` for a language without a name."""
+        return super().display if self.name in Lang.__members__ and self is not Lang.UNKNOWN else "text"
+
+
+class Role(_Named):
+    """Who speaks in a conversation turn."""
+
+    SYSTEM = 1
+    USER = 2
+    ASSISTANT = 3
+    TOOL = 4
+
+
+class Status(_Named):
+    """How a tool call ended."""
+
+    OK = 1
+    ERROR = 2
+    TIMEOUT = 3
+
+
+class Priority(_Named):
+    """How urgent a block is. ``sorted`` puts the most urgent first."""
+
+    CRITICAL = 1
+    HIGH = 2
+    NORMAL = 3
+    LOW = 4
+    BACKGROUND = 5
+
+
+class FormatHint(_Named):
+    """How the text of a document is written."""
+
+    MARKDOWN = 1
+    PLAIN = 2
+    HTML = 3
+
+
+class DataFormat(_Named):
+    """How structured data is written."""
+
+    JSON = 1
+    YAML = 2
+    TOML = 3
+    CSV = 4
+
+
+class AnnotationKind(_Named):
+    """What an annotation says of its target."""
+
+    PRIORITY = 1
+    SUMMARY = 2
+    TAG = 3
+
+
+class MediaType(_Named):
+    """What the data of an image is."""
+
+    PNG = 1
+    JPEG = 2
+    GIF = 3
+    SVG = 4
+    WEBP = 5
+
+
+class EntryKind(_Named):
+    """What an entry of a file tree is."""
+
+    FILE = 0
+    DIRECTORY = 1

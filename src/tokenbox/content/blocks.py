@@ -1,0 +1,296 @@
+"""Blocks: what a model can be told, each with its type and, optionally, a summary (LCP/BCP).
+
+Contents are bytes, because a file is: ``text`` decodes them where they are UTF-8. Names (paths, titles,
+roles) are text. A block says nothing of how it is stored or rendered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from tokenbox.content.block_kinds import (
+    AnnotationKind,
+    BlockType,
+    DataFormat,
+    EntryKind,
+    FormatHint,
+    Lang,
+    MediaType,
+    Priority,
+    Role,
+    Status,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """What all blocks have. ``summary``: a shorter text that may stand for the block; ``""`` is one too."""
+
+    summary: str | None = None
+
+    type: ClassVar[BlockType | None] = None
+
+    @property
+    def type_id(self) -> int:
+        """The number of the block's type, 0..255."""
+        assert self.type is not None  # noqa: S101  # an unknown block has a property of its own
+        return self.type.value
+
+    @property
+    def type_name(self) -> str:
+        """The type in lower case, such as ``tool_result``, or ``unknown``."""
+        return "unknown" if self.type is None else self.type.display
+
+
+class _Payload:
+    """Text helpers for a block with one run of bytes that may be text."""
+
+    __slots__ = ()
+
+    @property
+    def payload(self) -> bytes:
+        """The bytes that carry the block's content, whatever the field is called."""
+        raise NotImplementedError
+
+    @property
+    def text(self) -> str | None:
+        """The content as text, or None where it is not UTF-8."""
+        return strict_text(self.payload)
+
+    @property
+    def lossy_text(self) -> str:
+        """The content as text, each bad sequence replaced by U+FFFD."""
+        return lossy_text(self.payload)
+
+
+class _Content(_Payload):
+    __slots__ = ()
+
+    content: bytes
+
+    @property
+    def payload(self) -> bytes:
+        return self.content
+
+
+def strict_text(data: bytes) -> str | None:
+    """``data`` as UTF-8 text, or None where it is not."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def lossy_text(data: bytes) -> str:
+    """``data`` as UTF-8 text, each bad sequence replaced by U+FFFD."""
+    return data.decode("utf-8", "replace")
+
+
+class LineRange(NamedTuple):
+    """Lines of a file, from 1, both inclusive."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class CodeBlock(_Content, Block):
+    """A file of source code, or the ``lines`` of it."""
+
+    lang: Lang
+    path: str
+    content: bytes
+    lines: LineRange | None = None
+
+    type: ClassVar[BlockType] = BlockType.CODE
+
+    @property
+    def line_start(self) -> int | None:
+        return None if self.lines is None else self.lines.first
+
+    @property
+    def line_end(self) -> int | None:
+        return None if self.lines is None else self.lines.last
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationBlock(_Content, Block):
+    """One turn of a conversation."""
+
+    role: Role
+    content: bytes
+    tool_call_id: str | None = None
+
+    type: ClassVar[BlockType] = BlockType.CONVERSATION
+
+
+@dataclass(frozen=True, slots=True)
+class TreeEntry:
+    """A file or folder of a file tree; ``size`` in bytes."""
+
+    name: str
+    kind: EntryKind = EntryKind.FILE
+    size: int = 0
+    children: tuple[TreeEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileTreeBlock(Block):
+    """The files and folders under ``root_path``, in stored order."""
+
+    root_path: str
+    entries: tuple[TreeEntry, ...] = ()
+
+    type: ClassVar[BlockType] = BlockType.FILE_TREE
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResultBlock(_Content, Block):
+    """What a tool returned."""
+
+    tool_name: str
+    status: Status
+    content: bytes
+    schema_hint: str | None = None
+
+    type: ClassVar[BlockType] = BlockType.TOOL_RESULT
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentBlock(_Content, Block):
+    """Prose."""
+
+    title: str
+    content: bytes
+    format_hint: FormatHint
+
+    type: ClassVar[BlockType] = BlockType.DOCUMENT
+
+
+@dataclass(frozen=True, slots=True)
+class StructuredDataBlock(_Content, Block):
+    """Data in a format that a program can read."""
+
+    format: DataFormat
+    content: bytes
+    schema: str | None = None
+
+    type: ClassVar[BlockType] = BlockType.STRUCTURED_DATA
+
+
+@dataclass(frozen=True, slots=True)
+class Hunk(_Payload):
+    """One place of a diff; ``lines`` are unified-diff lines, each with its prefix and line end."""
+
+    old_start: int
+    new_start: int
+    lines: bytes
+
+    @property
+    def payload(self) -> bytes:
+        return self.lines
+
+
+@dataclass(frozen=True, slots=True)
+class DiffBlock(Block):
+    """Changes to one file."""
+
+    path: str
+    hunks: tuple[Hunk, ...] = ()
+
+    type: ClassVar[BlockType] = BlockType.DIFF
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotationBlock(_Payload, Block):
+    """Something said of another block: ``target`` is its index, from 0, annotations counted."""
+
+    target: int
+    kind: AnnotationKind
+    value: bytes
+
+    type: ClassVar[BlockType] = BlockType.ANNOTATION
+
+    @property
+    def payload(self) -> bytes:
+        return self.value
+
+    @classmethod
+    def of_priority(cls, target: int, priority: Priority) -> AnnotationBlock:
+        """The annotation that gives block ``target`` that priority."""
+        return cls(target, AnnotationKind.PRIORITY, bytes([priority]))
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingRefBlock(Block):
+    """A vector kept elsewhere; ``source_hash`` is, by convention, the BLAKE3 digest of what it embeds."""
+
+    vector_id: bytes
+    source_hash: bytes
+    model: str
+
+    type: ClassVar[BlockType] = BlockType.EMBEDDING_REF
+
+
+@dataclass(frozen=True, slots=True)
+class ImageBlock(_Payload, Block):
+    """An image: ``data`` is its bytes, or a URI as text."""
+
+    media_type: MediaType
+    alt_text: str
+    data: bytes
+
+    type: ClassVar[BlockType] = BlockType.IMAGE
+
+    @property
+    def payload(self) -> bytes:
+        return self.data
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensionBlock(_Content, Block):
+    """A block of someone else's own type: ``namespace`` and ``kind`` name it."""
+
+    namespace: str
+    kind: str
+    content: bytes
+
+    type: ClassVar[BlockType] = BlockType.EXTENSION
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownBlock(_Payload, Block):
+    """A block of a type that this version does not know; kept as it came."""
+
+    id: int
+    body: bytes
+
+    @property
+    def type_id(self) -> int:
+        return self.id
+
+    @property
+    def payload(self) -> bytes:
+        return self.body
+
+
+def resolve_priorities(blocks: Sequence[Block]) -> list[Priority]:
+    """The priority of each block, annotations included (lcp-wire 4.4).
+
+    Of several priority annotations for one target the last in the stream wins. A target that is not there
+    and a value that is no priority say nothing. Default: normal.
+    """
+    priorities = [Priority.NORMAL] * len(blocks)
+    for block in blocks:
+        if not isinstance(block, AnnotationBlock) or block.kind is not AnnotationKind.PRIORITY:
+            continue
+        if 0 <= block.target < len(blocks) and block.value[:1] in _PRIORITY_BYTES:
+            priorities[block.target] = _PRIORITY_BYTES[block.value[:1]]
+    return priorities
+
+
+_PRIORITY_BYTES = {bytes([priority]): priority for priority in Priority}

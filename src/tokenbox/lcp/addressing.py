@@ -1,0 +1,81 @@
+"""Content addressing: a body may be replaced by its BLAKE3 digest (lcp-wire 4.3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from tokenbox.lcp.errors import (
+    DecompressionBomb,
+    DigestMismatch,
+    MissingContentStore,
+    UnexpectedEof,
+    UnresolvedReference,
+)
+
+if TYPE_CHECKING:
+    from tokenbox.lcp.varint import Bytes
+
+DIGEST_SIZE = 32
+
+
+class ContentStore(Protocol):
+    """Bodies by their digest. To put the same body twice changes nothing."""
+
+    def get(self, digest: bytes, /) -> bytes | None:
+        """The body with that digest, or None if there is none."""
+        ...
+
+    def put(self, digest: bytes, body: bytes, /) -> None:
+        """Keep ``body``, whose digest is ``digest``."""
+        ...
+
+
+class MemoryStore:
+    """A content store that lives as long as the process."""
+
+    def __init__(self) -> None:
+        self._bodies: dict[bytes, bytes] = {}
+
+    def get(self, digest: bytes) -> bytes | None:
+        return self._bodies.get(digest)
+
+    def put(self, digest: bytes, body: bytes) -> None:
+        self._bodies.setdefault(digest, body)
+
+    def __len__(self) -> int:
+        return len(self._bodies)
+
+
+def body_digest(body: Bytes) -> bytes:
+    """The BLAKE3 digest, 32 bytes, of a body: summary (if any) and fields, not compressed."""
+    from blake3 import blake3  # noqa: PLC0415  # only packs with references pay for it
+
+    return blake3(body).digest()
+
+
+def resolve(reference: Bytes, store: ContentStore | None, limit: int) -> tuple[bytes, bytes]:
+    """``(digest, body)`` of a reference; the body is not checked yet, but has at most ``limit`` bytes.
+
+    Raises, in this order, :class:`MissingContentStore`, :class:`UnexpectedEof` (it is not 32 bytes long),
+    :class:`UnresolvedReference`, and ``DecompressionBomb`` for a body over the limit.
+    """
+    if store is None:
+        raise MissingContentStore("reading a pack with references")
+    if len(reference) != DIGEST_SIZE:
+        raise UnexpectedEof(
+            len(reference), f"a reference of {len(reference):,} bytes, where one has {DIGEST_SIZE}"
+        )
+    digest = bytes(reference)
+    body = store.get(digest)
+    if body is None:
+        raise UnresolvedReference(digest)
+    if len(body) > limit:
+        raise DecompressionBomb(len(body), limit)
+    return digest, body
+
+
+def check_digest(digest: bytes, body: Bytes) -> None:
+    """Raise :class:`DigestMismatch` unless ``digest`` is that of ``body``."""
+    found = body_digest(body)
+    if found != digest:
+        raise DigestMismatch(digest, found)

@@ -1,0 +1,126 @@
+"""The header of a pack and the frames around its bodies (lcp-wire 1.2 to 1.5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tokenbox.lcp.errors import (
+    InvalidBlockType,
+    InvalidHeader,
+    InvalidMagic,
+    ReservedNonZero,
+    UnexpectedEof,
+    UnsupportedVersion,
+    WireError,
+)
+from tokenbox.lcp.varint import read_varint, write_varint
+
+if TYPE_CHECKING:
+    from tokenbox.lcp.varint import Bytes
+
+MAGIC = b"BCP\0"
+OLDER_MAGIC = b"LCP\0"
+MAJOR = 1
+HEADER_SIZE = 8
+END_TYPE = 0xFF
+MAX_BLOCK_TYPE = 0xFF
+
+# Header flags.
+PAYLOAD_COMPRESSED = 0x01
+HAS_INDEX = 0x02
+
+# Block flags.
+HAS_SUMMARY = 0x01
+COMPRESSED = 0x02
+IS_REFERENCE = 0x04
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The first eight bytes. ``flags`` are kept as they came, reserved bits included."""
+
+    minor: int = 0
+    flags: int = 0
+    magic: bytes = MAGIC
+
+    @property
+    def compressed(self) -> bool:
+        """Everything after the header is one zstd stream."""
+        return bool(self.flags & PAYLOAD_COMPRESSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """How a block is stored. ``flags`` as they came.
+
+    ``offset``: where the frame starts in the pack. ``stored_size``: bytes of the body in the pack;
+    ``body_size``: bytes of the body once its reference is resolved and its compression undone.
+    """
+
+    flags: int
+    offset: int
+    stored_size: int
+    body_size: int
+
+    @property
+    def has_summary(self) -> bool:
+        return bool(self.flags & HAS_SUMMARY)
+
+    @property
+    def compressed(self) -> bool:
+        return bool(self.flags & COMPRESSED)
+
+    @property
+    def reference(self) -> bool:
+        return bool(self.flags & IS_REFERENCE)
+
+
+def write_header(*, compressed: bool) -> bytes:
+    return MAGIC + bytes([MAJOR, 0, PAYLOAD_COMPRESSED if compressed else 0, 0])
+
+
+def read_header(data: Bytes) -> Header:
+    """The header at the start of ``data``. Raises :class:`InvalidHeader` around the wire error."""
+    try:
+        return _checked_header(bytes(data[:HEADER_SIZE]))
+    except WireError as error:
+        raise InvalidHeader(error) from error
+
+
+def _checked_header(data: bytes) -> Header:
+    if len(data) < HEADER_SIZE:
+        raise UnexpectedEof(len(data), f"the header, which has {HEADER_SIZE} bytes")
+    magic = data[:4]
+    major, minor, flags, reserved = data[4:]
+    if magic not in (MAGIC, OLDER_MAGIC):
+        raise InvalidMagic(magic)
+    if major != MAJOR:
+        raise UnsupportedVersion(major, minor)
+    if reserved:
+        raise ReservedNonZero(HEADER_SIZE - 1, reserved)
+    return Header(minor, flags, magic)
+
+
+def write_frame_head(type_id: int, flags: int, size: int) -> bytes:
+    """What stands before a body of ``size`` bytes."""
+    return write_varint(type_id) + bytes([flags]) + write_varint(size)
+
+
+END = write_frame_head(END_TYPE, 0, 0)
+
+
+def read_frame_head(data: Bytes, position: int, end: int) -> tuple[int, int, int, int]:
+    """``(type, flags, size of the body, position of the body)``.
+
+    Raises :class:`UnexpectedEof` (perhaps more bytes are to come), ``VarintTooLong``, and
+    :class:`InvalidBlockType`. Offsets are positions in ``data``.
+    """
+    type_id, at = read_varint(data, position, end)
+    if type_id > MAX_BLOCK_TYPE:
+        raise InvalidBlockType(position, type_id)
+    if at == end:
+        raise UnexpectedEof(end, "the head of a block")
+    flags = data[at]
+    size, at = read_varint(data, at + 1, end)
+    return type_id, flags, size, at

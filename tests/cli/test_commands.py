@@ -1,0 +1,402 @@
+"""What a transcript cannot show: bytes, broken streams, terminals, and what a command must not do."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import jsonschema
+import pytest
+
+from tokenbox.cli import jsonl, streams, terminal
+from tokenbox.tokenizers import registry
+from tokenbox.tokenizers.protocol import TokenizerIdentity
+
+if TYPE_CHECKING:
+    from tests.cli.transcript import CommandLine
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "tokenbox"]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "80", "TERM": "xterm-256color"}
+ENVIRONMENT.pop("NO_COLOR", None)
+
+DOCUMENT = (
+    'budget = 40\ntokenizer = "utf8-bytes"\n[[sections]]\nid = "a"\ncontent = "one\\r\\ntwo\\n\\u2028"\n'
+)
+LINE = b'{"budget": 9, "tokenizer": "utf8-bytes", "sections": [{"id": "a", "content": "x"}]}\n'
+
+
+def run(*arguments: str, folder: Path, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [*COMMAND, *arguments], cwd=folder, env=ENVIRONMENT, input=stdin, capture_output=True, check=False
+    )
+
+
+def on_terminal(*arguments: str, folder: Path, **environment: str) -> tuple[str, int]:
+    """What a person sees in a terminal of 80 columns, and the exit status."""
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, *arguments],
+        cwd=folder,
+        env={**ENVIRONMENT, **environment},
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+    )
+    os.close(follower)
+    seen = b""
+    while True:
+        try:
+            piece = os.read(leader, 4096)
+        except OSError:  # Linux: the other end is closed
+            break
+        if not piece:
+            break
+        seen += piece
+    os.close(leader)
+    return seen.decode().replace("\r\n", "\n"), process.wait()
+
+
+@pytest.fixture
+def document(tokenbox: CommandLine) -> Path:
+    path = tokenbox.folder / "p.toml"
+    path.write_text(DOCUMENT, encoding="utf-8")
+    return path
+
+
+# Bytes.
+
+
+def test_text_is_emitted_byte_for_byte(document: Path) -> None:
+    result = run("layout", "p.toml", folder=document.parent)
+    assert (result.stdout, result.stderr, result.returncode) == ("one\r\ntwo\n\u2028".encode(), b"", 0)
+
+
+@pytest.mark.usefixtures("document")
+def test_output_file_has_the_same_bytes(tokenbox: CommandLine) -> None:
+    assert tokenbox("layout", "p.toml", "-o", "out.txt").out == b""
+    assert (tokenbox.folder / "out.txt").read_bytes() == tokenbox("layout", "p.toml").out
+    assert sorted(path.name for path in tokenbox.folder.iterdir()) == ["out.txt", "p.toml"]
+
+
+def test_standard_input_is_read_as_bytes(tokenbox: CommandLine) -> None:
+    assert tokenbox("count", "-", "-t", "utf8-bytes", stdin=b"a\r\nb\n").out == b"5  -\n"
+
+
+@pytest.mark.parametrize(("data", "byte"), [(b"\x89PNG\r\n", 0), (b"abc\xff", 3), (b"caf\xc3", 3)])
+def test_a_file_that_is_not_text_is_named_with_its_byte(
+    tokenbox: CommandLine, data: bytes, byte: int
+) -> None:
+    (tokenbox.folder / "bad.bin").write_bytes(data)
+    (tokenbox.folder / "good.txt").write_bytes(b"good")
+    result = tokenbox("count", "bad.bin", "good.txt", "-t", "utf8-bytes", "--json")
+    first, second = json.loads(result.out)["files"]
+    assert result.status == 2
+    assert (first["error"]["code"], first["error"]["byte"]) == ("input_unreadable", byte)
+    assert second == {"file": "good.txt", "tokens": 4}
+    assert f"bad.bin is not UTF-8 text: byte {byte} is" in result.err
+
+
+def test_a_file_name_that_is_not_utf8(tokenbox: CommandLine) -> None:
+    name = os.fsdecode(b"caf\xe9.txt")
+    try:
+        (tokenbox.folder / name).write_text("x")
+    except OSError:
+        pytest.skip("this file system has no such names")
+    assert tokenbox("count", name, "-t", "utf8-bytes").out == rb"1  caf\udce9.txt" + b"\n"
+    assert json.loads(tokenbox("count", name, "-t", "utf8-bytes", "--json").out)["files"][0]["file"] == name
+
+
+def test_too_large_is_refused(tokenbox: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "MAX_BYTES", 10)
+    result = tokenbox("count", "/dev/zero" if Path("/dev/zero").exists() else "-", stdin=b"0" * 11)
+    assert (result.out, result.status) == (b"", 2)
+    assert "more than 10 bytes" in result.err
+
+
+# Streams that break.
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+@pytest.mark.parametrize(
+    "arguments", [["layout", "p.toml"], ["layout", "p.toml", "-o", "/dev/full"], ["lenses"]]
+)
+def test_a_full_disk_is_reported(document: Path, arguments: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        result = subprocess.run(
+            [*COMMAND, *arguments], cwd=document.parent, env=ENVIRONMENT, stdout=full, stderr=-1, check=False
+        )
+    assert result.returncode == 2
+    assert re.fullmatch(
+        rb"error: .* cannot be written: No space left on device. \(output_failed\)\n", result.stderr
+    )
+
+
+def test_a_failed_write_leaves_the_old_file(tokenbox: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tokenbox.folder / "out.txt"
+    target.write_bytes(b"old")
+    target.chmod(0o640)
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(streams, "_write_through", fail)
+        with pytest.raises(streams.OutputFailed, match="No space left"):
+            streams.write_file(str(target), b"new")
+    assert target.read_bytes() == b"old"
+    assert list(tokenbox.folder.iterdir()) == [target]
+    streams.write_file(str(target), b"new")
+    assert (target.read_bytes(), target.stat().st_mode & 0o777) == (b"new", 0o640)
+
+
+def test_a_link_to_the_output_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "real").write_bytes(b"old")
+    streams.write_file(str(tmp_path / "link"), b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_bytes() == b"new"
+
+
+def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "layout", "--jsonl"], cwd=tmp_path, env=ENVIRONMENT, stdin=-1, stdout=-1, stderr=-1
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdin.write(LINE)
+    process.stdin.flush()
+    assert json.loads(process.stdout.readline())["text"] == "x"
+    process.stdout.close()
+    try:
+        process.stdin.write(LINE * 3)
+        process.stdin.close()
+    except BrokenPipeError:
+        pass
+    assert (process.stderr.read(), process.wait()) == (b"", 0)
+    process.stderr.close()
+
+
+def test_interrupted(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "layout", "--jsonl"], cwd=tmp_path, env=ENVIRONMENT, stdin=-1, stdout=-1, stderr=-1
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(LINE)
+    process.stdin.flush()
+    assert process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate()
+    assert (out, err, process.returncode) == (b"", b"", 130)
+
+
+# JSON lines.
+
+
+def test_each_line_is_answered_at_once(tmp_path: Path) -> None:
+    """The answer comes while the input is still open."""
+    process = subprocess.Popen(
+        [*COMMAND, "layout", "--jsonl"], cwd=tmp_path, env=ENVIRONMENT, stdin=-1, stdout=-1, stderr=-1
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    for _ in range(3):
+        process.stdin.write(LINE)
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["total"] == 1
+    assert process.communicate() == (b"", b"")
+    assert process.returncode == 0
+
+
+def test_bytes_that_are_no_text_cost_one_line(tokenbox: CommandLine) -> None:
+    result = tokenbox("layout", "--jsonl", stdin=b'{"x": "\xff"}\n' + LINE + b"\x00\n" + LINE.rstrip(b"\n"))
+    first, second, third, fourth = map(json.loads, result.out.splitlines())
+    assert (first["error"]["code"], first["error"]["byte"], first["error"]["line"]) == (
+        "document_file_encoding",
+        7,
+        1,
+    )
+    assert (second["text"], fourth["text"]) == ("x", "x")
+    assert third["error"]["code"] == "document_syntax"
+    assert (result.err, result.status) == ("", 0)
+
+
+def test_a_huge_line_costs_one_answer(tokenbox: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jsonl, "MAX_BYTES", 100)
+    for length in (101, 102, 202, 1000):
+        result = tokenbox("layout", "--jsonl", stdin=b"0" * length + b"\n" + LINE)
+        first, second = map(json.loads, result.out.splitlines())
+        assert (first["error"]["code"], first["error"]["line"]) == ("document_file_too_large", 1)
+        assert second["text"] == "x"
+
+
+def test_a_bug_costs_one_line_and_shows_in_the_status(
+    tokenbox: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = jsonl._answer  # noqa: SLF001  # no input is known that makes it fail
+
+    def fail_once(line: bytes, number: int, choices: object) -> dict[str, object]:
+        if number == 1:
+            raise ZeroDivisionError("oops")
+        return answer(line, number, choices)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(jsonl, "_answer", fail_once)
+    result = tokenbox("layout", "--jsonl", stdin=LINE * 2)
+    first, second = map(json.loads, result.out.splitlines())
+    assert (first["error"]["code"], second["text"], result.status) == ("internal_error", "x", 1)
+
+
+# Lists and schemas.
+
+
+@pytest.mark.parametrize("which", ["layout", "result"])
+def test_schemas_are_schemas(tokenbox: CommandLine, which: str) -> None:
+    result = tokenbox("schema", which)
+    assert (result.err, result.status) == ("", 0)
+    jsonschema.Draft202012Validator.check_schema(json.loads(result.out))
+
+
+@pytest.mark.usefixtures("document")
+def test_results_and_errors_fit_the_published_schema(tokenbox: CommandLine) -> None:
+    schema = json.loads(tokenbox("schema", "result").out)
+    for arguments in (["--json"], ["--json", "--budget", "1"], ["--json", "--tokenizer", "chars4"]):
+        jsonschema.validate(json.loads(tokenbox("layout", "p.toml", *arguments).out), schema)
+
+
+def test_every_tokenizer_is_listed(tokenbox: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = [
+        registry.TokenizerEntry(
+            "sharp", "counts", TokenizerIdentity("sharp", "7", "abcdef0123456789", exact=True)
+        ),
+        registry.TokenizerEntry("rough", "guesses", TokenizerIdentity("rough", "1", "f" * 64, exact=False)),
+        registry.TokenizerEntry("absent", "needs something", None),
+    ]
+    monkeypatch.setattr(registry, "available", lambda: entries)
+    lines = tokenbox("tokenizers").out.decode().splitlines()
+    assert [line.split() for line in lines[1:4]] == [
+        ["sharp", "7", "exact", "abcdef012345", "counts"],
+        ["rough", "1", "estimate", "f" * 12, "guesses"],
+        ["absent", "-", "absent", "-", "needs", "something"],
+    ]
+    listed = json.loads(tokenbox("tokenizers", "--json").out)
+    assert [entry["name"] for entry in listed] == ["sharp", "rough", "absent"]
+    assert (listed[0]["identity"]["fingerprint"], listed[2]["identity"]) == ("abcdef0123456789", None)
+
+
+def test_listing_tokenizers_loads_no_vocabulary() -> None:
+    watch = (
+        "import sys; opened = []\n"
+        "sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == 'open' else None)\n"
+        "from tokenbox.cli import main\n"
+        "assert main(['tokenizers']) == 0\n"
+        "assert any('tokenbox' in path for path in opened), 'the watch sees nothing'\n"
+        "print([path for path in opened if path.endswith(('.xz', '.model', '.tiktoken'))], file=sys.stderr)\n"
+    )
+    result = subprocess.run([sys.executable, "-c", watch], env=ENVIRONMENT, capture_output=True, check=False)
+    assert (result.stderr, result.returncode) == (b"[]\n", 0)
+    assert b"o200k_base" in result.stdout
+
+
+def test_every_lens_is_listed(tokenbox: CommandLine) -> None:
+    from tokenbox.content.lenses import lens_names  # noqa: PLC0415
+
+    listing = tokenbox("lenses").out.decode()
+    names = lens_names()
+    assert names
+    assert [name for name in names if not re.search(rf"^{name}\b", listing, re.MULTILINE)] == []
+    assert [lens["name"] for lens in json.loads(tokenbox("lenses", "--json").out)] == list(names)
+
+
+# Start-up, terminals, encodings.
+
+
+HEAVY = {"rich", "tiktoken", "yaml", "jsonschema", "re2", "regex", "tree_sitter"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "needed"),
+    [(["--version"], set()), (["count", "-", "-t", "chars4"], set()), (["schema"], {"re2", "regex", "yaml"})],
+)
+def test_a_command_imports_only_what_it_needs(arguments: list[str], needed: set[str]) -> None:
+    watch = (
+        "import sys; from tokenbox.cli import main\n"
+        f"assert main({arguments!r}) == 0\n"
+        f"print(*sorted({HEAVY!r} & set(sys.modules)), file=sys.stderr)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", watch], env=ENVIRONMENT, input=b"", capture_output=True, check=False
+    )
+    assert result.returncode == 0
+    assert set(result.stderr.decode().split()) <= needed
+
+
+def test_a_terminal_has_colours_and_a_pipe_has_none(document: Path) -> None:
+    seen, status = on_terminal("layout", "p.toml", "--explain", folder=document.parent)
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", seen)
+    assert status == 0
+    assert seen != plain
+    assert plain == run("layout", "p.toml", "--explain", folder=document.parent).stdout.decode()
+    without, _ = on_terminal("layout", "p.toml", "--explain", folder=document.parent, NO_COLOR="1")
+    assert not re.search(r"\x1b\[[0-9;]*3[0-7]", without)
+
+
+def test_on_a_terminal_the_text_is_still_only_the_text(document: Path) -> None:
+    seen, _ = on_terminal("layout", "p.toml", folder=document.parent)
+    assert seen == "one\r\ntwo\n\u2028"
+
+
+def test_a_terminal_shows_what_does_not_fit(document: Path) -> None:
+    seen, status = on_terminal("layout", "p.toml", "--budget", "5", folder=document.parent, NO_COLOR="1")
+    assert status == 3
+    seen = re.sub(r"\x1b\[[0-9;]*m", "", seen)
+    assert re.search(r"^a +12 +█+$", seen, re.MULTILINE)
+    assert re.search(r"^budget +5 +░+$", seen, re.MULTILINE)
+    assert "(context_critical_overflow)" in seen
+
+
+def test_an_encoding_without_the_drawing_characters(tokenbox: CommandLine, document: Path) -> None:
+    document.write_text(DOCUMENT.replace('"a"', '"né"'), encoding="utf-8")
+    result = tokenbox("layout", "p.toml", "--explain", encoding="ascii")
+    assert result.status == 0
+    assert rb"* n\xe9" in result.out
+    assert b"|####" in result.out
+    # The text itself is UTF-8, whatever the terminal.
+    assert tokenbox("layout", "p.toml", encoding="ascii").out == "one\r\ntwo\n\u2028".encode()
+
+
+def test_control_characters_do_not_reach_the_terminal(tokenbox: CommandLine) -> None:
+    line = b'{"sections": [{"id": "a\\u001b[2J\\n\\u202e", "content": "x"}], "tokenizer": "utf8-bytes"}'
+    result = tokenbox("layout", "-", "--format", "json", "--budget", "9", "--explain", stdin=line)
+    assert result.out.decode().count(r"a\x1b[2J\n\u202e") == 1
+    error = tokenbox("layout", "-", "--format", "json", "--budget", "0", stdin=line)
+    assert error.status == 3
+    assert not re.search(r"[^\n -~]", error.err)
+
+
+def test_progress_is_for_terminals(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(terminal, "PATIENCE_SECONDS", 0.0)
+    with terminal.progress("counting", 2) as advance:
+        advance()
+    assert capsys.readouterr().err == ""
+
+
+def test_a_bug_is_called_one(tokenbox: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr(registry, "available", fail)
+    result = tokenbox("tokenizers", "--json")
+    assert result.status == 1
+    assert json.loads(result.out)["error"]["code"] == "internal_error"
+    assert result.err.startswith("error: ZeroDivisionError: oops (internal_error)\nThis is a bug in tokenbox")

@@ -1,0 +1,102 @@
+"""Whole sessions of the command line as plain files: what is there, what is run, what comes out.
+
+A line that begins with @ says what follows:
+
+    @file NAME      a file's content, up to the next @
+    @run ARGUMENTS  a command, split as a shell would
+    @stdin          what it reads
+    @out  @err      what it printed (`@out cut`: the last newline is the transcript's, not the output's)
+    @exit N         its exit status, if not 0
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from tokenbox.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import pytest
+
+
+class Result(NamedTuple):
+    """What a command printed, and its exit status."""
+
+    out: bytes
+    err: str
+    status: int
+
+
+@dataclass
+class CommandLine:
+    """Runs commands in this process, as they run in a pipe: no terminal, 80 columns, UTF-8."""
+
+    monkeypatch: pytest.MonkeyPatch
+    folder: Path
+
+    def __call__(self, *arguments: str, stdin: bytes = b"", encoding: str = "utf-8") -> Result:
+        streams = {name: io.TextIOWrapper(io.BytesIO(), encoding=encoding) for name in ("stdout", "stderr")}
+        with self.monkeypatch.context() as patch:
+            patch.chdir(self.folder)
+            patch.setenv("COLUMNS", "80")
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+            for name, stream in streams.items():
+                patch.setattr(sys, name, stream)
+            status = main(arguments)
+            for stream in streams.values():
+                stream.flush()
+        out, err = (stream.detach().getvalue() for stream in streams.values())
+        return Result(out, err.decode(encoding), status)
+
+
+class Part(NamedTuple):
+    """One @ line with what follows it."""
+
+    kind: str
+    argument: str
+    text: str
+
+
+def parts_of(transcript: str) -> list[Part]:
+    found = re.split(r"^@(file|run|stdin|out|err|exit)\b *(.*)\n", transcript, flags=re.MULTILINE)
+    assert not found[0].startswith("@"), "a transcript begins with a line of explanation"
+    return [Part("about", "", found[0]), *(Part(*found[i : i + 3]) for i in range(1, len(found), 3))]
+
+
+def replay(transcript: str, command: CommandLine) -> str:
+    """The transcript as it happens now."""
+    parts = parts_of(transcript)
+    written = [parts[0].text]
+    for at, part in enumerate(parts):
+        if part.kind == "file":
+            path = command.folder / part.argument
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(part.text.encode())
+            written.append(f"@file {part.argument}\n{part.text}")
+        elif part.kind == "run":
+            following = parts[at + 1 : at + 2]
+            stdin = following[0].text if following and following[0].kind == "stdin" else None
+            written.append(f"@run {part.argument}\n")
+            written.append("" if stdin is None else f"@stdin\n{stdin}")
+            written += _outcome(command(*shlex.split(part.argument), stdin=(stdin or "").encode()))
+    return "".join(written)
+
+
+def _outcome(result: Result) -> Sequence[str]:
+    said = []
+    out = result.out.decode()
+    if out:
+        said.append(f"@out\n{out}" if out.endswith("\n") else f"@out cut\n{out}\n")
+    if result.err:
+        said.append(f"@err\n{result.err}")
+    if result.status:
+        said.append(f"@exit {result.status}\n")
+    return said

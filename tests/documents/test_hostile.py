@@ -1,0 +1,133 @@
+"""Whatever a document holds, it reads or is refused with one DocumentError."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tokenbox.documents import FORMATS, Code, LayoutDocument, parse_document, parse_text
+from tokenbox.errors import DocumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CASES = Path(__file__).parent / "cases"
+TEXTS = [path.read_bytes().decode(errors="replace") for path in sorted(CASES.iterdir()) if path.is_file()]
+# What the three formats are made of.
+PIECES = st.sampled_from(
+    [
+        *"{}[]:,\"'\\\n=.#&*!?|>-%@`~ \t\r",
+        "sections",
+        "id",
+        "content",
+        "a",
+        "1",
+        "1e",
+        "-",
+        "nan",
+        "\\u",
+        "\\x",
+        '"""',
+        "'''",
+        "<<",
+        "---\n",
+        "...\n",
+        "  ",
+        "\x85",
+        "\u2028",
+        "\ufeff",
+        "\ud800",
+        "\0",
+        "é",
+        "[[",
+        "]]\n",
+        "%YAML 1.2\n",
+        "!!",
+        "0x",
+        "\\U",
+    ]
+)
+
+
+def reads_or_is_refused(text: str, suffix: str) -> None:
+    error = refusal(lambda: parse_text(text, suffix, base=CASES, name="x"))
+    if error is not None:
+        assert error.code in list(Code)
+        lines = len(text.splitlines()) + 1  # YAML knows more line breaks than an editor shows
+        assert error.line is None or 1 <= error.line <= lines
+        str(error).encode()
+        assert len(str(error)) < 1000
+
+
+def refusal(read: Callable[[], LayoutDocument]) -> DocumentError | None:
+    try:
+        assert isinstance(read(), LayoutDocument)
+    except DocumentError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+@given(text=st.text() | st.lists(PIECES).map("".join))
+@example(text='a: "\\UFFFFFFFF"')
+@example(text="%YAML 1." + "9" * 5000)
+@example(text="a = " + "9" * 5000)
+@example(text="a = 1e" + "9" * 50)
+@example(text='{"budget": ' + "9" * 5000 + "}")
+@example(text='{"budget": 1e' + "9" * 50 + "}")
+@example(text="budget: " + "9" * 5000)
+@example(text="budget: 1.0e+" + "9" * 50)
+@example(text="? " * 5000)
+@example(text="sections: [{id: " + "9" * 5000 + "}]")
+@example(text="a: *" + "a" * 5000)
+@example(text="'" + "a" * 5000 + "': 1")
+@example(text='{"' + "a" * 5000 + '": 1, "' + "a" * 5000 + '": 1}')
+@example(text="a" * 5000 + " = 1\n" + "a" * 5000 + " = 1")
+@example(text="a: &a [&a [*a]]")
+@example(text="a: &a [&b [*a, *b]]")
+@example(text='"\\ud800": 1')
+@example(text='{"\\ud800": 1}')
+def test_any_text(suffix: str, text: str) -> None:
+    reads_or_is_refused(text, suffix)
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+@given(text=st.sampled_from(TEXTS), data=st.data())
+def test_a_document_with_something_in_it(suffix: str, text: str, data: st.DataObject) -> None:
+    place = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(place, min(len(text), place + 10)))
+    piece = data.draw(PIECES)
+    reads_or_is_refused(text[:place] + piece + text[end:], suffix)
+
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.decimals(allow_nan=False)
+    | st.text()
+    | st.binary()
+    | st.dates()
+)
+anything = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner)
+        | st.dictionaries(
+            st.sampled_from(["id", "content", "sections", "defaults", "extra", "min", "grow"]) | scalars,
+            inner,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(anything | st.fixed_dictionaries({"sections": st.lists(anything)}))
+def test_any_data(data: object) -> None:
+    error = refusal(lambda: parse_document(data, base=CASES))
+    assert error is None or error.code in list(Code)
