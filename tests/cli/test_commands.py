@@ -199,6 +199,41 @@ def test_interrupted(tmp_path: Path) -> None:
     assert (out, err, process.returncode) == (b"", b"", 130)
 
 
+@pytest.mark.parametrize(
+    ("closed", "arguments", "status", "said"),
+    [
+        (
+            ">&-",
+            "layout p.toml",
+            2,
+            "error: standard output is closed, so nothing was done. (output_failed)\n",
+        ),
+        ("<&-", "count -", 2, "error: standard input is closed. (input_unreadable)\n"),
+        ("<&-", "layout --jsonl", 2, "error: standard input is closed. (input_unreadable)\n"),
+        ("2>&-", "layout p.toml --budget 1", 3, ""),
+    ],
+)
+def test_closed_streams(document: Path, closed: str, arguments: str, status: int, said: str) -> None:
+    result = subprocess.run(
+        ["/bin/sh", "-c", f'exec "$0" -m tokenbox {arguments} {closed}', sys.executable],
+        cwd=document.parent,
+        env=ENVIRONMENT,
+        capture_output=True,
+        check=False,
+    )
+    assert (result.stdout, result.stderr.decode(), result.returncode) == (b"", said, status)
+
+
+def test_help_that_nobody_reads(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    result = subprocess.run(
+        [*COMMAND, "--help"], cwd=tmp_path, env=ENVIRONMENT, stdout=writer, stderr=-1, check=False
+    )
+    os.close(writer)
+    assert (result.stderr, result.returncode) == (b"", 0)
+
+
 # JSON lines.
 
 

@@ -12,7 +12,18 @@ import tokenbox
 
 FILE = Path(__file__).with_name("token_box_model.json")
 VECTORS: list[dict[str, Any]] = json.loads(FILE.read_text(encoding="utf-8"))["vectors"]
-FIELDS = {"name", "rule", "tokenizer", "separator", "options", "budget", "sections", "expected", "error", "finding"}
+FIELDS = {
+    "name",
+    "rule",
+    "tokenizer",
+    "separator",
+    "options",
+    "budget",
+    "sections",
+    "expected",
+    "error",
+    "finding",
+}
 
 
 def run(vector: dict[str, Any]) -> tokenbox.Layout:

@@ -13,6 +13,7 @@ from tokenbox.cli.outcome import Exit, report
 from tokenbox.cli.streams import (
     ReaderGoneError,
     abandon_output,
+    check_streams,
     finish_output,
     json_bytes,
     write_bytes,
@@ -68,6 +69,7 @@ def options(
 def run(arguments: list[str]) -> int:
     """Run a command and return its exit status. Bad input ends in a message, never in a traceback."""
     try:
+        check_streams()
         status = _invoke(arguments or ["--help"])
         finish_output()
     except ReaderGoneError:
@@ -88,6 +90,11 @@ def _invoke(arguments: list[str]) -> int:
     try:
         status = build_app()(args=arguments, prog_name="tokenbox", standalone_mode=False)
     except (ReaderGoneError, TokenboxError):
+        raise
+    except SystemExit as ended:
+        # How typer ends when nobody reads its help.
+        if isinstance(ended.__context__, BrokenPipeError):
+            raise ReaderGoneError from None
         raise
     except Exception as error:  # noqa: BLE001  # the last line of defence
         status = _failed(error, as_json="--json" in arguments)

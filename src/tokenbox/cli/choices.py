@@ -47,6 +47,8 @@ class Choices:
             raise UsageProblem(
                 "--explain and JSON both go to standard output. With -o FILE the JSON goes there."
             )
+        if self.explain and self.output == STDIN:
+            raise UsageProblem("--explain and -o - both go to standard output. Name a file for the text.")
         self._check_document()
         if self.base is not None and not Path(self.base).is_dir():
             raise UsageProblem(f"--base {self.base}: there is no such folder.")

@@ -43,9 +43,7 @@ class FileCount:
 
 
 def count(
-    files: Annotated[
-        list[str], typer.Argument(metavar="FILE", help="Files to count; - is standard input.")
-    ],
+    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Files to count; - is standard input.")],
     tokenizer: Annotated[
         str,
         typer.Option(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tokenbox.cli import terminal
 from tokenbox.cli.outcome import Exit
-from tokenbox.cli.streams import MAX_BYTES, ReaderGoneError, json_bytes, write_bytes
+from tokenbox.cli.streams import MAX_BYTES, ReaderGoneError, json_bytes, standard_input, write_bytes
 from tokenbox.errors import DocumentError, TokenboxError
 
 if TYPE_CHECKING:
@@ -63,12 +62,12 @@ def _answer(line: bytes, number: int, choices: Choices) -> dict[str, object]:
 
 def _lines() -> Iterator[tuple[int, bytes]]:
     """The lines with their numbers, from 1. Of a line beyond the limit only its beginning is held."""
-    number = 0
-    while line := sys.stdin.buffer.readline(MAX_BYTES + 1):
+    number, source = 0, standard_input()
+    while line := source.readline(MAX_BYTES + 1):
         number += 1
         yield number, line
         while len(line) > MAX_BYTES and not line.endswith(b"\n"):
-            line = sys.stdin.buffer.readline(MAX_BYTES + 1)
+            line = source.readline(MAX_BYTES + 1)
 
 
 def _decoded(line: bytes, number: int) -> str:

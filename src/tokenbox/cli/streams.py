@@ -37,12 +37,28 @@ class OutputFailed(TokenboxError):
     code = "output_failed"
 
 
+def check_streams() -> None:
+    """Refuse to work for nobody: a process may be started with its standard streams closed."""
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # for the life of the process
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+        raise OutputFailed("standard output is closed, so nothing was done.")
+
+
+def standard_input() -> BinaryIO:
+    """Standard input as bytes. Raises :class:`UnreadableInput` if it is closed."""
+    if sys.stdin is None:
+        raise UnreadableInput("standard input is closed.", file=STDIN)
+    return sys.stdin.buffer
+
+
 def read_text(name: str) -> str:
     """The text of the file ``name``, or of standard input for ``-``. Raises :class:`UnreadableInput`."""
     shown = "standard input" if name == STDIN else name
     try:
         if name == STDIN:
-            data = sys.stdin.buffer.read(MAX_BYTES + 1)
+            data = standard_input().read(MAX_BYTES + 1)
         else:
             with Path(name).open("rb") as file:
                 data = file.read(MAX_BYTES + 1)

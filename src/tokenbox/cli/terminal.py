@@ -9,18 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from tokenbox.cli.streams import write_text
-from tokenbox.render.lines import (
-    ASCII,
-    UNICODE,
-    Charset,
-    Line,
-    Span,
-    Style,
-    cells,
-    fit_line,
-    plain,
-    printable,
-)
+from tokenbox.render.lines import ASCII, UNICODE, Charset, Line, Span, Style, cells, plain, printable, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -44,6 +33,8 @@ COLOURS = {
 }
 # Nobody watches a progress bar for less.
 PATIENCE_SECONDS = 1.0
+# Narrower than this, a wrapped column is harder to read than one cut by the terminal.
+MIN_WRAPPED = 16
 
 
 def width() -> int:
@@ -89,21 +80,28 @@ def show_overflow(error: ContextCriticalOverflow) -> None:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[Line]:
-    """Aligned columns; the last is cut at the width of a terminal."""
+    """Aligned columns; the last is wrapped at the edge of a terminal, and in a pipe never."""
     drawn = charset()
     texts = [[printable(text, drawn) for text in row] for row in rows]
     widths = [max(cells(row[i]) for row in [heads, *texts]) for i in range(len(heads))]
-    lines: list[Line] = [_row(heads, widths, [Style.FAINT] * len(heads))]
-    lines += [_row(row, widths, [Style.STRONG] + [Style.PLAIN] * (len(heads) - 1)) for row in texts]
-    # In a pipe nothing is cut: there is no edge, and a program may read it.
-    return [fit_line(line, width() if is_seen() else 1_000_000, drawn) for line in lines]
+    lines: list[Line] = [_row(heads, widths, Style.FAINT, Style.FAINT)]
+    room = width() - sum(widths[:-1]) - 2 * (len(widths) - 1)
+    for row in texts:
+        last = wrap(row[-1], room) if is_seen() and room >= MIN_WRAPPED else [row[-1]]
+        lines.append(_row([*row[:-1], *last[:1]], widths))
+        lines += [_row([""] * (len(row) - 1) + [part], widths) for part in last[1:]]
+    return lines
 
 
-def _row(texts: Sequence[str], widths: Sequence[int], styles: Sequence[Style]) -> Line:
-    return [
+def _row(
+    texts: Sequence[str], widths: Sequence[int], first: Style = Style.STRONG, style: Style = Style.PLAIN
+) -> Line:
+    *padded, last = texts
+    spans = [
         Span(f"{text}{' ' * (size - cells(text))}  ", style)
-        for text, size, style in zip(texts, widths, styles, strict=True)
+        for text, size in zip(padded, widths, strict=False)
     ]
+    return [spans[0]._replace(style=first), *spans[1:], Span(last, style)]
 
 
 @contextmanager

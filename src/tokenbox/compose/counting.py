@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tokenbox.tokenizers.cache import CountCache
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
 
 # Shared by all layouts of the process, so that laying out again after one change counts one text.
 DEFAULT_CACHE = CountCache()
-
-PARAGRAPH = "\n\n"
 
 
 class Counter:
@@ -71,27 +68,8 @@ class Counter:
             self._small.update(zip(missing, self.tokenizer.count_batch(missing), strict=True))
 
     def whole(self, text: str) -> int:
-        """The count of an emitted whole, made from its own text: it checks the figures kept up to date.
-
-        Where the vocabulary's pattern proves that paragraphs can be counted apart, they are, so that the
-        next layout counts only the paragraphs that are new.
-        """
-        if self._cache is None or not getattr(self.tokenizer, "cuts_proven", False):
-            return self.tokenizer.count(text) if text else 0
-        return sum(self._cache.count_batch(self.tokenizer, self._paragraphs(text)))
-
-    def _paragraphs(self, text: str) -> list[str]:
-        """The text cut before some of its paragraphs, where that is a safe cut.
-
-        Which ones depends on the paragraph alone, so a change elsewhere moves no cut; every fourth or so
-        makes pieces long enough to be worth remembering.
-        """
-        rules = getattr(self.tokenizer, "cuts", None)
-        starts = frozenset(c for c in map(chr, range(0, 128, 4)) if rules and rules.is_cut(PARAGRAPH[-1], c))
-        pieces = text.split(PARAGRAPH)
-        cuts = [0, *(k for k, piece in enumerate(pieces) if k and piece[:1] in starts), len(pieces)]
-        groups = [PARAGRAPH.join(pieces[start:end]) for start, end in pairwise(cuts)]
-        return [group + PARAGRAPH for group in groups[:-1]] + groups[-1:]
+        """The count of an emitted whole, made anew: it checks the figures kept up to date."""
+        return self.tokenizer.count(text) if text else 0
 
     def truncate(self, text: str, max_tokens: int, keep: str, size: int) -> str:
         """The longest cut of at most ``max_tokens`` of a text that counts ``size``."""

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 SEPARATOR = "\n\n"
 
+# Characters of an emitted whole up to which it is always counted anew, as a check: a quarter of a million tokens.
+RECOUNTED = 1_000_000
 # With conservative pricing, the whole is counted beforehand if the parts alone are at most this much over the
 # budget: whatever fits as a whole is kept as a whole.
 NEAR = 4
@@ -97,7 +99,7 @@ def _lay_out(
         if exact is not None:
             result = _run(exact, budget, reclaim=reclaim)
             # Where this fails, the cuts claimed for the vocabulary do not hold on these texts.
-            if result.total == counter.whole(result.text):
+            if result.total == _checked_total(exact, result.text):
                 return result
     except NotSeamable:
         pass
@@ -113,6 +115,16 @@ def _exact_whole(
         return AdditiveWhole(sections, separator, counter, tokenizer)
     rules = getattr(tokenizer, "cuts", None)
     return None if rules is None else SeamedWhole(sections, separator, counter, rules)
+
+
+def _checked_total(whole: AdditiveWhole | SeamedWhole, text: str) -> int:
+    """The count of the emitted whole, made anew; of a huge one, its parts and seams added up anew.
+
+    The latter only where the vocabulary's own pattern proves the cuts: then it is the count.
+    """
+    if len(text) > RECOUNTED and getattr(whole.counter.tokenizer, "cuts_proven", False):
+        return whole.total_of(range(len(whole.sections)))
+    return whole.counter.whole(text)
 
 
 def _lay_out_priced(

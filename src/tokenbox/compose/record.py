@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from tokenbox.compose.counting import Counter
     from tokenbox.compose.diff import LayoutDiff
-    from tokenbox.content.lenses import Pipeline
     from tokenbox.content.section import Section
     from tokenbox.engine.result import Step
     from tokenbox.errors import ContextCriticalOverflow
@@ -187,11 +186,6 @@ def _decision(section: Section, text: str, steps: Sequence[Step]) -> Decision:
     return _DECISIONS[steps[-1].action]
 
 
-def _strategy_identity(strategy: Pipeline) -> str:
-    """The pipeline as it is written, each lens with its version: a new version may give another text."""
-    return " |> ".join(f"{lens}@{lens.version}" for lens in strategy.lenses)
-
-
 def _input_digest(section: Section) -> str:
     """SHA-256 (hex) over everything in a section that can change a layout."""
     fields = [
@@ -201,7 +195,7 @@ def _input_digest(section: Section) -> str:
         str(section.min),
         weight_text(section.grow),
         weight_text(section.shrink),
-        "" if section.strategy is None else _strategy_identity(section.strategy),
+        "" if section.strategy is None else section.strategy.identity,
         section.role or "",
         section.keep.value,
         *(text_digest(item).hex() for item in section.extra),

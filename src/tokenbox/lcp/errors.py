@@ -18,7 +18,7 @@
     │   ├── TrailingData            lcp_trailing_data
     │   ├── DecompressFailed        lcp_decompress_failed
     │   ├── UnresolvedReference     lcp_unresolved_reference
-    │   └── DigestMismatch          lcp_digest_mismatch         ours: what the store returned is something else
+    │   └── DigestMismatch          lcp_digest_mismatch         ours: the store returned something else
     ├── LimitError                  lcp_limit                   a limit of the reader, see Limits
     │   ├── DecompressionBomb       lcp_decompression_bomb
     │   ├── FrameTooLarge           lcp_frame_too_large         ours
@@ -60,8 +60,8 @@ class LcpError(TokenboxError):
         self.block = block
         if base is None:
             self.expanded_body = True
-        elif self.offset is not None:
-            self.offset += base
+        else:
+            self.offset = base + (self.offset or 0)
         self._say()
 
     def _say(self) -> None:
@@ -241,7 +241,8 @@ class UnresolvedReference(DecodeError):
     def __init__(self, digest: bytes) -> None:
         self.digest = digest
         super().__init__(
-            f"the content store has nothing for the digest {digest.hex()}. Use the store the pack was made with.",
+            f"the content store has nothing for the digest {digest.hex()}. "
+            "Use the store that the pack was written with.",
             digest=digest.hex(),
         )
 
@@ -254,8 +255,8 @@ class DigestMismatch(DecodeError):
     def __init__(self, digest: bytes, found: bytes) -> None:
         self.digest, self.found = digest, found
         super().__init__(
-            f"the content store returned, for the digest {digest.hex()}, content with the digest {found.hex()}. "
-            "The store is damaged.",
+            f"for the digest {digest.hex()} the content store returned content with the digest "
+            f"{found.hex()}. The store is damaged.",
             digest=digest.hex(),
             found=found.hex(),
         )
@@ -268,14 +269,14 @@ class LimitError(LcpError):
 
 
 class DecompressionBomb(LimitError):
-    """Expands to more than ``limit`` bytes. ``actual`` is how many there were at least when it was stopped."""
+    """Expands to more than ``limit`` bytes. ``actual`` is how many there were when it was stopped."""
 
     code = "lcp_decompression_bomb"
 
     def __init__(self, actual: int, limit: int) -> None:
         self.actual, self.limit = actual, limit
         super().__init__(
-            f"the zstd data expands to at least {actual:,} bytes, the limit is {limit:,}.",
+            f"expands to {actual:,} bytes or more, the limit is {limit:,}.",
             actual=actual,
             limit=limit,
         )
@@ -289,7 +290,8 @@ class FrameTooLarge(LimitError):
     def __init__(self, size: int, limit: int, offset: int) -> None:
         self.size, self.limit = size, limit
         super().__init__(
-            f"a block announces {size:,} bytes, the limit is {limit:,}. For a trusted pack, raise Limits.frame.",
+            f"a block announces {size:,} bytes, the limit is {limit:,}. "
+            "For a trusted pack, raise Limits.frame.",
             offset=offset,
             size=size,
             limit=limit,

@@ -227,7 +227,7 @@ class Grid:
             )
             yield (Span(f"  {label}  {figure}  separators, and merging at borders", Style.FAINT),)
         yield ()
-        yield self._summary(layout)
+        yield from self._summary(layout)
 
     # The parts of a line.
 
@@ -300,12 +300,17 @@ class Grid:
         figures = f"{before} {self.charset.arrow} {after}"
         return (Span(f"  {label}  {figures}  {_decisions(rows)}", Style.FAINT),)
 
-    def _summary(self, layout: LayoutShown) -> Line:
+    def _summary(self, layout: LayoutShown) -> Iterable[Line]:
         sections = layout.sections
         number = f"{len(sections):,} section{'' if len(sections) == 1 else 's'}: {_decisions(sections)}"
-        critical = any(section.critical for section in layout.inputs)
-        legend = f"   {self.charset.critical} critical: never cut or dropped" if critical else ""
-        return (Span(number), Span(legend, Style.FAINT))
+        legend = f"{self.charset.critical} critical: never cut or dropped"
+        if not any(section.critical for section in layout.inputs):
+            yield (Span(number),)
+        elif cells(number) + 3 + cells(legend) <= self.width:
+            yield (Span(f"{number}   "), Span(legend, Style.FAINT))
+        else:
+            yield (Span(number),)
+            yield (Span(legend, Style.FAINT),)
 
 
 def why(step: Step, about: str) -> str:

@@ -42,7 +42,7 @@ _NEVER: Final = 2**62
 # fastokens takes 's and 'ſ (U+017F) apart where the pattern of o200k does not.
 _NOT_FOR_FAST: Final = "\u017f"
 # How many characters go to fastokens in one call: bounds the memory of its answer.
-_FAST_BATCH: Final = 4_000_000
+_BATCH: Final = 4_000_000
 
 
 def baseline(name: str, engine: Engine = "auto") -> BpeTokenizer:
@@ -136,7 +136,7 @@ class BpeTokenizer(BaseTokenizer):
                 found = self._fast.count(text)
                 if found is not None:
                     return found
-            return sum(len(encode(chunk)) for encode, chunk in self._parts(text))
+            return self._count_long(text)
         except _NotLoadedError:
             self.load()
             return self.count(text)
@@ -144,29 +144,43 @@ class BpeTokenizer(BaseTokenizer):
             raise refusal(text, error) from None
 
     def count_batch(self, texts: Sequence[str]) -> list[int]:
-        if self._fast is None:
-            count = self.count
-            return [count(text) for text in texts]
+        """The counts of many texts, several per call of the engine."""
+        if self._tiktoken is None:
+            self.load()
         counts: list[int] = [0] * len(texts)
         places: list[int] = []
         size = 0
         for place, text in enumerate(texts):
-            if type(text) is not str or len(text) > CHUNK or _NOT_FOR_FAST in text:
+            if type(text) is not str or len(text) > 2 * CHUNK or (self._fast and _NOT_FOR_FAST in text):
                 counts[place] = self.count(text)
                 continue
             places.append(place)
             size += len(text)
-            if size >= _FAST_BATCH:
-                self._count_fast(texts, places, counts)
+            if size >= _BATCH:
+                self._count_places(texts, places, size, counts)
                 places, size = [], 0
-        self._count_fast(texts, places, counts)
+        self._count_places(texts, places, size, counts)
         return counts
 
-    def _count_fast(self, texts: Sequence[str], places: list[int], counts: list[int]) -> None:
-        """Count the texts at ``places`` in one call of fastokens; one by one if it refuses any."""
-        found = self._fast.count_batch([texts[place] for place in places]) if self._fast and places else None
+    def _count_places(self, texts: Sequence[str], places: list[int], size: int, counts: list[int]) -> None:
+        """Count the texts at ``places``, of ``size`` characters together; one by one if the engine refuses."""
+        self._counted(size)
+        batch = [texts[place] for place in places]
+        found: list[int] | None
+        try:
+            found = (self._fast or self._tiktoken).count_batch(batch)  # type: ignore[union-attr]  # loaded
+        except UnicodeEncodeError:
+            found = None
         for n, place in enumerate(places):
             counts[place] = found[n] if found is not None else self.count(texts[place])
+
+    def _count_long(self, text: str) -> int:
+        """The count of a text by its chunks; of a chunk without safe cuts, by what can encode it."""
+        parts = list(self._parts(text))
+        if len(parts) == 1:
+            ((encode, chunk),) = parts
+            return len(encode(chunk))
+        return sum(self.count_batch([chunk for _, chunk in parts]))
 
     def encode(self, text: str) -> list[int]:
         try:
@@ -189,13 +203,10 @@ class BpeTokenizer(BaseTokenizer):
 
     def _parts(self, text: str) -> Iterator[tuple[Encode, str]]:
         """The chunks of a text whose counts add up to its own, each with what encodes it."""
-        size = len(text)
         if self._tiktoken is None:
             self.load()
-        if self._until_fast > 0:
-            self._until_fast -= size
-            if self._until_fast <= 0:
-                self._switch_to_fast()
+        size = len(text)
+        self._counted(size)
         if size <= CHUNK:
             yield self._encoder(text), text
             return
@@ -217,6 +228,13 @@ class BpeTokenizer(BaseTokenizer):
     def _fast_or_exact(self, chunk: str) -> Sequence[int]:
         found = None if self._fast is None else self._fast.encode(chunk)
         return found if found is not None else self._ordinary(chunk)
+
+    def _counted(self, size: int) -> None:
+        """Note that so many characters are about to be counted: enough of them make fastokens worth loading."""
+        if self._until_fast > 0:
+            self._until_fast -= size
+            if self._until_fast <= 0:
+                self._switch_to_fast()
 
     def _switch_to_fast(self) -> None:
         """Load fastokens if it is installed; if it is not, or cannot be, tiktoken goes on counting."""

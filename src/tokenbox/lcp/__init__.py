@@ -1,0 +1,35 @@
+"""The LCP/BCP pack codec, sans-I/O: bytes in, blocks or events out, and back.
+
+``decode`` and ``encode`` work on whole packs, ``Decoder`` on bytes as they come, ``PackBuilder`` collects
+blocks and what is asked for each. Importing it loads neither zstandard nor blake3.
+"""
+
+from tokenbox.lcp.addressing import ContentStore, MemoryStore, body_digest
+from tokenbox.lcp.builder import PackBuilder
+from tokenbox.lcp.decoder import Decoder, decode
+from tokenbox.lcp.encoder import Compression, encode, encode_again
+from tokenbox.lcp.errors import LcpError
+from tokenbox.lcp.frames import Frame, Header
+from tokenbox.lcp.limits import Limits
+from tokenbox.lcp.pack import BlockEvent, EndEvent, Event, HeaderEvent, Pack
+
+__all__ = [
+    "BlockEvent",
+    "Compression",
+    "ContentStore",
+    "Decoder",
+    "EndEvent",
+    "Event",
+    "Frame",
+    "Header",
+    "HeaderEvent",
+    "LcpError",
+    "Limits",
+    "MemoryStore",
+    "Pack",
+    "PackBuilder",
+    "body_digest",
+    "decode",
+    "encode",
+    "encode_again",
+]

@@ -1,0 +1,243 @@
+"""Reading packs, as their bytes come or at once (lcp-wire section 6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tokenbox.content.blocks import Block, UnknownBlock
+from tokenbox.errors import TokenboxError
+from tokenbox.lcp.addressing import check_digest, resolve
+from tokenbox.lcp.bodies import BODIES
+from tokenbox.lcp.compression import Expander, expanded
+from tokenbox.lcp.errors import (
+    DigestMismatch,
+    FrameTooLarge,
+    LcpError,
+    MissingEndSentinel,
+    TooManyElements,
+    TrailingData,
+    UnexpectedEof,
+)
+from tokenbox.lcp.fields import BodyReader
+from tokenbox.lcp.frames import (
+    COMPRESSED,
+    END_TYPE,
+    HAS_SUMMARY,
+    HEADER_SIZE,
+    IS_REFERENCE,
+    Frame,
+    read_frame_head,
+    read_header,
+)
+from tokenbox.lcp.limits import Limits
+from tokenbox.lcp.pack import BlockEvent, EndEvent, Event, HeaderEvent, Pack
+from tokenbox.lcp.varint import read_varint
+
+if TYPE_CHECKING:
+    from tokenbox.lcp.addressing import ContentStore
+    from tokenbox.lcp.frames import Header
+    from tokenbox.lcp.varint import Bytes
+
+
+def decode(data: Bytes, store: ContentStore | None = None, *, limits: Limits | None = None) -> Pack:
+    """The pack in ``data``; nothing may stand after it. Raises an ``LcpError``; there is no partial result.
+
+    The same verdict as the :class:`Decoder` gives, except that ``limits.frame`` is None by default, because
+    ``data`` itself is the limit.
+    """
+    decoder = Decoder(store, limits=Limits(frame=None) if limits is None else limits)
+    events = decoder.feed(data)
+    decoder.finish()
+    header = next(event.header for event in events if isinstance(event, HeaderEvent))
+    read = [event for event in events if isinstance(event, BlockEvent)]
+    return Pack(header, tuple(event.block for event in read), tuple(event.frame for event in read))
+
+
+class Decoder:
+    """Reads a pack whose bytes come in any chunks: ``feed`` each, then ``finish``.
+
+    The events do not depend on the chunks. A fault is raised when the events before it were returned: by the
+    ``feed`` that met it if it had none, otherwise by the next call, and by every call from then on. After END
+    nothing is read: further bytes are counted, in ``trailing``, and ``finish`` raises ``TrailingData``;
+    whoever accepts them stops at the :class:`EndEvent`.
+
+    Memory: the block being read and the events of one ``feed``. Of a pack that is compressed as a whole, one
+    small chunk may expand to many blocks.
+    """
+
+    def __init__(self, store: ContentStore | None = None, *, limits: Limits | None = None) -> None:
+        self._store = store
+        self._limits = Limits() if limits is None else limits
+        self._header: Header | None = None
+        self._expander: Expander | None = None
+        self._pending = bytearray()  # an item (header, frame) that is not whole yet
+        self._needed = HEADER_SIZE  # bytes of the item, as far as is known
+        self._offset = 0  # of the item in the pack
+        self._events: list[Event] = []
+        self._blocks = 0
+        self._elements = 0
+        self._bodies = BodyReader(self._limits.tree_depth, self._count_element)
+        self._ended = False
+        self._finished = False
+        self._fault: TokenboxError | None = None
+        self.trailing = 0
+
+    def feed(self, data: Bytes) -> list[Event]:
+        """The events that ``data`` completes. Raises an ``LcpError``, or what the store raises."""
+        if self._finished:
+            raise ValueError("the decoder is finished; make a new one for another pack")
+        self._raise_fault()
+        try:
+            self._take(memoryview(data))
+        except TokenboxError as error:
+            self._fault = error
+            if not self._events:
+                raise
+        events, self._events = self._events, []
+        return events
+
+    def finish(self) -> None:
+        """No more bytes. Raises an ``LcpError`` unless they were exactly one pack."""
+        self._finished = True
+        self._raise_fault()
+        if self._header is None:
+            read_header(self._pending)  # raises: it is too short
+        if self._expander is not None:
+            self._expander.finish()
+        end = self._offset + len(self._pending)
+        if self.trailing:
+            raise TrailingData(self.trailing, self._offset)
+        if self._pending:
+            error = UnexpectedEof(end, "a block")
+            error.located(self._blocks, 0)
+            raise error
+        if not self._ended:
+            raise MissingEndSentinel(end)
+
+    def _raise_fault(self) -> None:
+        if self._fault is not None:
+            raise self._fault.with_traceback(None)
+
+    def _take(self, view: memoryview) -> None:
+        if self._header is None:
+            view = self._take_header(view)
+        if self._header is None or not view:
+            return
+        if self._expander is None:
+            self._take_payload(view)
+            return
+        for part in self._expander.feed(view):
+            self._take_payload(memoryview(part))
+
+    def _take_header(self, view: memoryview) -> memoryview:
+        """Read the header if it is whole; return what follows."""
+        rest = HEADER_SIZE - len(self._pending)
+        self._pending += view[:rest]
+        if len(self._pending) == HEADER_SIZE:
+            self._header = read_header(self._pending)
+            self._pending.clear()
+            self._offset, self._needed = HEADER_SIZE, 0
+            if self._header.compressed:
+                self._expander = Expander(self._limits.expanded_payload)
+            self._events.append(HeaderEvent(self._header))
+        return view[rest:]
+
+    def _take_payload(self, view: memoryview) -> None:
+        """Read frames: whole ones where they are; a part of one is copied, to wait for the rest."""
+        while self._pending and view:
+            missing = max(self._needed - len(self._pending), 1)
+            self._pending += view[:missing]
+            view = view[missing:]
+            if len(self._pending) >= self._needed:
+                with memoryview(self._pending) as whole:
+                    used = self._read_frame(whole, 0)
+                if used:
+                    self._pending.clear()
+        position = 0
+        while not self._ended and (used := self._read_frame(view, position)):
+            position += used
+        if self._ended:
+            self.trailing += len(view) - position
+        else:
+            self._pending += view[position:]
+
+    def _read_frame(self, view: memoryview, start: int) -> int:
+        """Read the frame at ``start``: its size, or 0 if it is not whole (``_needed`` then says more)."""
+        end = len(view)
+        try:
+            type_id, flags, size, body = read_frame_head(view, start, end)
+        except UnexpectedEof:
+            self._needed = end - start + 1
+            return 0
+        except LcpError as error:
+            error.located(self._blocks, self._offset - start)
+            raise
+        if type_id == END_TYPE:
+            self._ended = True
+            self._offset += body - start
+            self._events.append(EndEvent(self._blocks, self._offset))
+            return body - start
+        limit = self._limits.frame
+        if limit is not None and size > limit:
+            too_large = FrameTooLarge(size, limit, self._offset)
+            too_large.located(self._blocks, 0)
+            raise too_large
+        self._needed = body - start + size
+        if self._needed > end - start:
+            return 0
+        self._read_block(type_id, flags, view[body : body + size], body - start)
+        return self._needed
+
+    def _read_block(self, type_id: int, flags: int, stored: memoryview, head_size: int) -> None:
+        in_place = not flags & (IS_REFERENCE | COMPRESSED)
+        start = self._offset + head_size
+        try:
+            self._count_element()
+            body = stored if in_place else memoryview(self._unwrapped(flags, stored))
+        except LcpError as error:
+            error.located(self._blocks, start)
+            raise
+        try:
+            block = self._block(type_id, flags, body)
+        except LcpError as error:
+            error.located(self._blocks, start if in_place else None)
+            raise
+        frame = Frame(flags, self._offset, len(stored), len(body))
+        self._events.append(BlockEvent(self._blocks, block, frame))
+        self._blocks += 1
+        self._offset = start + len(stored)
+
+    def _unwrapped(self, flags: int, stored: memoryview) -> bytes | memoryview:
+        """The body behind a reference, compression, or (resolved first) both."""
+        limit = self._limits.expanded_block
+        if not flags & IS_REFERENCE:
+            return expanded(stored, limit)
+        digest, body = resolve(stored, self._store, limit)
+        if not flags & COMPRESSED:
+            check_digest(digest, body)
+            return body
+        # No writer does both. The digest may be that of what is stored, or, by 4.3, of the expanded body.
+        plain = expanded(body, limit)
+        try:
+            check_digest(digest, body)
+        except DigestMismatch:
+            check_digest(digest, plain)
+        return plain
+
+    def _block(self, type_id: int, flags: int, body: memoryview) -> Block:
+        summary, position = None, 0
+        if flags & HAS_SUMMARY:
+            size, start = read_varint(body, 0, len(body))
+            position = start + size
+            if position > len(body):
+                raise UnexpectedEof(len(body), f"a summary that announces {size:,} bytes")
+            summary = str(body[start:position], "utf-8", "replace")
+        message = BODIES.get(type_id)
+        if message is None:
+            return UnknownBlock(type_id, bytes(body[position:]), summary=summary)
+        return self._bodies.read(body, position, message, summary)
+
+    def _count_element(self) -> None:
+        self._elements += 1
+        if self._elements > self._limits.elements:
+            raise TooManyElements(self._limits.elements)

@@ -1,0 +1,190 @@
+"""Bodies as fields: number, wire type, payload (lcp-wire 1.6). What they mean is in the table of bodies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tokenbox.lcp.bodies import Field, Kind, Message, Need
+from tokenbox.lcp.errors import (
+    InvalidEnumValue,
+    MissingRequiredField,
+    TreeTooDeep,
+    UnencodableValue,
+    UnexpectedEof,
+    UnknownFieldWireType,
+)
+from tokenbox.lcp.limits import MAX_TREE_DEPTH
+from tokenbox.lcp.varint import MAX_VARINT, read_varint, write_varint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tokenbox.content.blocks import Block
+
+VARINT, BYTES, NESTED = 0, 1, 2
+
+_WIRE_TYPE = {
+    Kind.U32: VARINT,
+    Kind.U64: VARINT,
+    Kind.ENUM: VARINT,
+    Kind.WIDE_ENUM: VARINT,
+    Kind.TEXT: BYTES,
+    Kind.BYTES: BYTES,
+    Kind.NESTED: NESTED,
+}
+_LARGEST = {Kind.U32: 2**32 - 1, Kind.U64: MAX_VARINT, Kind.ENUM: 0xFF, Kind.WIDE_ENUM: 0xFF}
+_KIND_OF_UNKNOWN = {VARINT: Kind.U64, BYTES: Kind.BYTES, NESTED: Kind.BYTES}
+
+
+class _Open(NamedTuple):
+    """A message that is being read: up to where, and what was found so far."""
+
+    message: Message
+    end: int
+    values: dict[str, Any]
+    into: str  # the attribute of the enclosing message that it becomes an element of
+
+
+class BodyReader:
+    """Reads bodies, within the limits of one pack.
+
+    ``depth``: levels of nested parts that are accepted. ``count_element`` is called for each nested part.
+    """
+
+    def __init__(self, depth: int, count_element: Callable[[], None]) -> None:
+        self._depth = depth
+        self._count_element = count_element
+        # Its own stack: a pack decides how deep it nests, so it must not be Python's.
+        self._open: list[_Open] = []
+
+    def read(self, data: memoryview, position: int, message: Message, summary: str | None) -> Block:
+        """The block of ``summary`` and the fields from ``position`` to the end of ``data``.
+
+        Raises a ``WireError``, ``FieldError`` or :class:`TreeTooDeep`; offsets are positions in ``data``.
+        """
+        self._open = [_Open(message, len(data), {"summary": summary}, "")]
+        while True:
+            message, end, values, into = self._open[-1]
+            if position < end:
+                position = self._read_field(data, position)
+                continue
+            made = _make(message, values, end)
+            self._open.pop()
+            if not self._open:
+                block: Block = made
+                return block
+            self._open[-1].values.setdefault(into, []).append(made)
+
+    def _read_field(self, data: memoryview, position: int) -> int:
+        """Read one field; return where to go on: after it, or in it if it is nested."""
+        message, end, values, _ = self._open[-1]
+        number, position = read_varint(data, position, end)
+        wire_type, position = read_varint(data, position, end)
+        if wire_type not in _KIND_OF_UNKNOWN:
+            raise UnknownFieldWireType(wire_type, position)
+        field = message.by_number.get(number)
+        # What a known field is read as depends on the field, not on the wire type it came with.
+        kind = _KIND_OF_UNKNOWN[wire_type] if field is None else field.kind
+        payload, start = read_varint(data, position, end)
+        if kind in _LARGEST:
+            if field is not None:
+                values[field.attribute] = _number(field, payload, position)
+            return start
+        if payload > end - start:
+            raise UnexpectedEof(end, f"a field that announces {payload:,} bytes")
+        after = start + payload
+        if field is None:
+            return after
+        if kind is Kind.NESTED:
+            return self._enter(field, start, after)
+        value = data[start:after]
+        values[field.attribute] = str(value, "utf-8", "replace") if kind is Kind.TEXT else bytes(value)
+        return after
+
+    def _enter(self, field: Field, start: int, end: int) -> int:
+        if len(self._open) > self._depth:
+            raise TreeTooDeep(self._depth, start)
+        self._count_element()
+        message = self._open[-1].message
+        self._open.append(_Open(message.nested or message, end, {}, field.attribute))
+        return start
+
+
+def _number(field: Field, value: int, position: int) -> int:
+    if field.kind is Kind.U32:
+        return value & 0xFFFFFFFF
+    if field.kind is Kind.ENUM:
+        value &= 0xFF
+    if field.enum is None:
+        return value
+    try:
+        return field.enum(value)
+    except ValueError:
+        raise InvalidEnumValue(field.enum.__name__, value, position) from None
+
+
+def _make(message: Message, values: dict[str, Any], end: int) -> Any:  # noqa: ANN401  # what message.make returns
+    for field in message.fields:
+        value = values.get(field.attribute)
+        if value is None and field.need is Need.REQUIRED:
+            raise MissingRequiredField(field.name, end)
+        if field.kind is Kind.NESTED and value is not None:
+            values[field.attribute] = tuple(value)
+    return message.make(**values)
+
+
+def write_message(value: object, message: Message, depth: int = 0) -> bytes:
+    """The fields of ``value``. Raises :class:`UnencodableValue` and :class:`TreeTooDeep`."""
+    parts: list[bytes] = []
+    for field in message.fields:
+        item = getattr(value, field.attribute)
+        if item is None and field.need is Need.OPTIONAL:
+            continue
+        head = bytes([field.number, _WIRE_TYPE[field.kind]])
+        if field.kind is Kind.NESTED:
+            if item and depth == MAX_TREE_DEPTH:
+                raise TreeTooDeep(MAX_TREE_DEPTH)
+            for element in item:
+                _put_bytes(parts, head, write_message(element, message.nested or message, depth + 1))
+        elif field.kind in _LARGEST:
+            parts += (head, write_varint(_checked_number(field, item)))
+        else:
+            as_bytes = text_bytes if field.kind is Kind.TEXT else _checked_bytes
+            _put_bytes(parts, head, as_bytes(field.name, item))
+    return b"".join(parts)
+
+
+def _put_bytes(parts: list[bytes], head: bytes, payload: bytes) -> None:
+    parts += (head, write_varint(len(payload)), payload)
+
+
+def _checked_number(field: Field, value: object) -> int:
+    largest = _LARGEST[field.kind]
+    if not isinstance(value, int) or not 0 <= value <= largest:
+        raise UnencodableValue(field.name, f"is a whole number from 0 to {largest:,}, not {value!r}")
+    if field.enum is not None:
+        try:
+            field.enum(value)
+        except ValueError:
+            raise UnencodableValue(
+                field.name, f"is a {field.enum.__name__}, which has no value {value:,}"
+            ) from None
+    return value
+
+
+def _checked_bytes(name: str, value: object) -> bytes:
+    if not isinstance(value, bytes):
+        raise UnencodableValue(name, f"is bytes, not {type(value).__name__}")
+    return value
+
+
+def text_bytes(name: str, text: object) -> bytes:
+    """``text`` as UTF-8. Raises :class:`UnencodableValue` for what is no text or has no UTF-8 form."""
+    if not isinstance(text, str):
+        raise UnencodableValue(name, f"is text, not {type(text).__name__}")
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UnencodableValue(
+            name, f"has the lone surrogate U+{ord(text[error.start]):04X} at character {error.start}"
+        ) from None

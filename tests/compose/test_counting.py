@@ -1,0 +1,208 @@
+"""How often and how much is counted: each text once."""
+
+from __future__ import annotations
+
+import random
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tokenbox
+from tests.compose.independent import COUNTERS
+from tokenbox.tokenizers import BaseTokenizer, CountCache, get
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tokenbox import TokenizerIdentity
+
+WORDS = [
+    "the",
+    "quick",
+    "brown",
+    "fox",
+    "jumps",
+    "over",
+    "a",
+    "lazy",
+    "dog",
+    "while",
+    "rain",
+    "falls",
+    "on",
+    "many",
+    "old",
+    "roofs",
+    "of",
+    "this",
+    "small",
+    "town",
+]
+
+
+class Metered(BaseTokenizer):
+    """A tokenizer that says what it was given."""
+
+    def __init__(self, name: str) -> None:
+        self.inner = get(name)
+        self.cuts = getattr(self.inner, "cuts", None)
+        self.cuts_proven = getattr(self.inner, "cuts_proven", False)
+        self.seen: list[str] = []
+
+    @property
+    def identity(self) -> TokenizerIdentity:
+        return self.inner.identity
+
+    def count(self, text: str) -> int:
+        self.seen.append(text)
+        return self.inner.count(text)
+
+    def count_batch(self, texts: Sequence[str]) -> list[int]:
+        self.seen.extend(texts)
+        return self.inner.count_batch(texts)
+
+    def encode(self, text: str) -> list[int]:
+        self.seen.append(text)
+        return self.inner.encode(text)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return self.inner.decode(tokens)
+
+    @property
+    def characters(self) -> int:
+        return sum(map(len, self.seen))
+
+
+def natural(n: int, words: int = 75) -> list[dict[str, object]]:
+    chance = random.Random(7)
+    return [
+        {
+            "id": f"s{i}",
+            "content": f"Part {i}. " + " ".join(chance.choice(WORDS) for _ in range(words)) + ".",
+            "priority": chance.randint(1, 5),
+            "shrink": 1,
+        }
+        for i in range(n)
+    ]
+
+
+@pytest.mark.parametrize("part", [10, 4, 2, 1])
+def test_finding_f8_a_plain_function_is_called_once_per_text_and_three_times_more(part: int) -> None:
+    """FINDING F8: the section at the border is counted again where its ``min`` is its content or more."""
+    calls: list[str] = []
+
+    def count(text: str) -> int:
+        calls.append(text)
+        return len(text.split()) + 1
+
+    sections = [{**s, "min": 10_000} for s in natural(200)]
+    budget = sum(len(str(s["content"]).split()) + 3 for s in sections) * part // 10
+    result = tokenbox.layout(sections, budget, count)
+    assert len(calls) <= len(sections) + 3
+    assert result.total <= budget
+
+
+@pytest.mark.parametrize("part", [10, 9, 5, 2])
+def test_natural_texts_are_counted_once(part: int) -> None:
+    meter, sections = Metered("o200k_base"), natural(200)
+    given = sum(len(str(s["content"])) for s in sections)
+    whole = COUNTERS["o200k_base"]("\n\n".join(str(s["content"]) for s in sections))
+    result = tokenbox.layout(sections, whole * part // 10, meter, cache=CountCache())
+    assert result.total <= whole * part // 10
+    assert meter.characters <= 1.05 * (given + len(result.text))
+    for section in sections:
+        assert meter.seen.count(str(section["content"])) <= 1
+
+
+def test_whatif_counts_each_text_once() -> None:
+    meter, sections = Metered("o200k_base"), natural(60)
+    tokenbox.whatif(sections, [500, 1000, 2000, 3000, 4000], meter, cache=CountCache())
+    for section in sections:
+        assert meter.seen.count(str(section["content"])) == 1
+
+
+def test_laying_out_again_counts_what_changed() -> None:
+    meter, cache, sections = Metered("o200k_base"), CountCache(), natural(200)
+    tokenbox.layout(sections, 8_000, meter, cache=cache)
+    first = meter.characters
+    meter.seen.clear()
+    tokenbox.layout(sections, 8_000, meter, cache=cache)
+    again = meter.characters
+    assert again <= 0.05 * first
+    meter.seen.clear()
+    changed = [dict(s) for s in sections]
+    changed[90]["content"] = "Changed. " + str(changed[90]["content"])
+    tokenbox.layout(changed, 8_000, meter, cache=cache)
+    # The text itself, and the whole around it in pieces of a few paragraphs.
+    assert meter.characters <= again + 20 * len(str(changed[90]["content"]))
+    assert meter.characters <= 0.1 * first
+    assert meter.seen.count(str(changed[90]["content"])) == 1
+
+
+@pytest.mark.parametrize("name", ["o200k_base", "code-aware"])
+def test_the_cache_changes_no_result(name: str) -> None:
+    sections, cache = natural(40), CountCache()
+    for budget in (300, 1_000, 2_000, 10_000):
+        warm = tokenbox.layout(sections, budget, name, cache=cache)
+        cold = tokenbox.layout(sections, budget, name, cache=CountCache())
+        tiny = tokenbox.layout(sections, budget, name, cache=CountCache(1))
+        assert warm.to_dict() == cold.to_dict() == tiny.to_dict()
+
+
+def test_the_cache_knows_tokenizers_apart() -> None:
+    cache, text = CountCache(), "İstanbul — 漢字 and more, 12345"
+    for name in ("o200k_base", "cl100k_base", "code-aware", "facet-units"):
+        assert cache.count(get(name), text) == COUNTERS[name](text)
+        assert cache.count(get(name), text) == COUNTERS[name](text)
+    assert (cache.info().hits, cache.info().misses, cache.info().entries) == (4, 4, 4)
+
+
+def test_the_cache_is_bounded_and_forgets_the_least_recently_used() -> None:
+    meter, cache = Metered("code-aware"), CountCache(3)
+    for text in ("a", "b", "c", "a", "d"):
+        cache.count(meter, text)
+    assert meter.seen == ["a", "b", "c", "d"]
+    assert cache.info().entries == cache.info().max_entries == 3
+    cache.count(meter, "a")
+    assert meter.seen == ["a", "b", "c", "d"]
+    cache.count(meter, "b")
+    assert meter.seen == ["a", "b", "c", "d", "b"]
+    assert cache.count_batch(meter, [str(i) for i in range(50)]) == [1] * 50
+    assert cache.info().entries == 3
+    cache.clear()
+    assert (cache.info().hits, cache.info().misses, cache.info().entries) == (0, 0, 0)
+    with pytest.raises(ValueError, match="at least one"):
+        CountCache(0)
+
+
+def test_the_cache_counts_a_repeated_text_once() -> None:
+    meter, cache = Metered("code-aware"), CountCache()
+    assert cache.count_batch(meter, ["x", "y", "x", "x"]) == [1, 1, 1, 1]
+    assert sorted(meter.seen) == ["x", "y"]
+    assert cache.info().hits + cache.info().misses == 4
+    assert cache.count_batch(meter, []) == []
+
+
+def test_threads_share_a_cache() -> None:
+    cache, tokenizer = CountCache(64), get("o200k_base")
+    texts = [f"text number {i} of many" for i in range(200)]
+    expected = {text: COUNTERS["o200k_base"](text) for text in texts}
+    wrong: list[str] = []
+
+    def work(seed: int) -> None:
+        chance = random.Random(seed)
+        for _ in range(40):
+            some = chance.sample(texts, 20)
+            counts = cache.count_batch(tokenizer, some)
+            wrong.extend(t for t, c in zip(some, counts, strict=True) if expected[t] != c)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    info = cache.info()
+    assert wrong == []
+    assert info.entries <= 64
+    assert info.hits + info.misses == 8 * 40 * 20

@@ -1,0 +1,80 @@
+"""Fuzz the pack codec, guided by coverage: ``make fuzz`` (tools/fuzz_lcp.py [seconds, default 60]).
+
+Needs atheris (from PyPI; Linux and macOS). What ``check`` says is also tested every day, on the packs that
+Hypothesis makes. A finding is written to a file named ``crash-...``, which this reads back when given it.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+FIXTURES = Path(__file__).parents[1] / "tests" / "conformance" / "lcp"
+BYTEWISE = 200  # bytes: longer packs take too long one byte at a time
+
+
+def check(data: bytes) -> bool:
+    """Whether ``data`` is a pack; AssertionError or anything but an ``LcpError`` is a bug.
+
+    Any bytes give a pack or an ``LcpError``, the same in one chunk and in many, and what can be read
+    can be written and read again.
+    """
+    from tokenbox.lcp import Decoder, Event, LcpError, Limits, MemoryStore, decode, encode  # noqa: PLC0415
+
+    limits = Limits(frame=None, expanded_block=1 << 20, expanded_payload=1 << 21, elements=10_000)
+    store = MemoryStore()
+
+    def outcome(size: int) -> tuple[list[Event], object]:
+        decoder, events = Decoder(store, limits=limits), list[Event]()
+        try:
+            for at in range(0, len(data), size):
+                events += decoder.feed(data[at : at + size])
+            decoder.finish()
+        except LcpError as error:
+            return events, error.to_dict()
+        return events, None
+
+    whole = outcome(max(len(data), 1))
+    for size in (1 if len(data) < BYTEWISE else 7, 64):
+        assert outcome(size) == whole, f"in chunks of {size}"  # noqa: S101
+    try:
+        pack = decode(data, store, limits=limits)
+    except LcpError as error:
+        assert whole[1] == error.to_dict()  # noqa: S101
+        return False
+    assert whole[1] is None  # noqa: S101
+    if pack.blocks:
+        assert decode(encode(pack.blocks)).blocks == pack.blocks  # noqa: S101
+    return True
+
+
+def main() -> None:
+    try:
+        import atheris  # noqa: PLC0415  # only this needs it
+    except ImportError:
+        sys.exit(
+            "atheris is not installed. Run: pip install atheris. Or run the Hypothesis tests for longer: "
+            "TOKENBOX_HYPOTHESIS=deep pytest tests/lcp"
+        )
+
+    seconds = sys.argv[1] if len(sys.argv) > 1 else "60"
+    with atheris.instrument_imports(include=["tokenbox.lcp", "tokenbox.content"]):
+        import tokenbox.lcp  # noqa: F401, PLC0415  # only what is imported here is watched
+
+    def one_input(data: bytes) -> None:
+        check(data)
+
+    if not seconds.isdecimal():  # a finding
+        one_input(Path(seconds).read_bytes())
+        return
+    with tempfile.TemporaryDirectory() as corpus:
+        for fixture in FIXTURES.rglob("*.bcp"):
+            (Path(corpus) / fixture.parent.name).write_bytes(fixture.read_bytes())
+        options = [f"-max_total_time={seconds}", "-max_len=600", "-timeout=10", "-rss_limit_mb=2048"]
+        atheris.Setup([sys.argv[0], *options, corpus], one_input)
+        atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
