@@ -144,7 +144,8 @@ def solve(
                 forms.append(("compressed", result))
         for decision, form in forms:
             trial = [form if k == i else t for k, t in enumerate(texts)]
-            if count(form) >= at_least and total(trial) <= budget:
+            least = count(texts[i]) + 1 if decision == "kept" else at_least
+            if count(form) >= least and total(trial) <= budget:
                 texts, decisions[i] = trial, decision
                 break
         else:

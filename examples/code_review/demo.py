@@ -1,8 +1,7 @@
-"""The main job on real input: a code review compiled into 8,000 and into 2,000 tokens, explained and compared."""
+"""The main job on real input: a code review in 8,000 and in 2,000 tokens, explained and compared."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -26,10 +25,10 @@ def main() -> int:
     print(f"Inputs written to {FOLDER}: files of this Python's standard library.", flush=True)
     for command in COMMANDS:
         print(f"\n$ tokenbox {command}", flush=True)
-        subprocess.run(
-            [sys.executable, "-m", "tokenbox", *command.split()], cwd=FOLDER, check=True, env=os.environ
-        )
-    print(f"\nThe prompt of 2,000 tokens is {FOLDER / 'prompt.txt'}. Change {FOLDER / 'review.toml'} and try your own.")
+        subprocess.run([sys.executable, "-m", "tokenbox", *command.split()], cwd=FOLDER, check=True)
+    print(
+        f"\nThe prompt of 2,000 tokens is {FOLDER / 'prompt.txt'}. Change {FOLDER / 'review.toml'} and try your own."
+    )
     return 0
 
 

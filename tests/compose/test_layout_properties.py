@@ -100,7 +100,7 @@ def check(
         assert (part.decision is Decision.DROPPED) <= (text == "")
         if part.decision is Decision.KEPT:
             assert text == section.content
-        # A conservative price may touch what would fit: FINDING F2.
+        # A conservative price may touch what would fit.
         if section.shrink == 0 or (fits and result.pricing == "exact"):
             assert text.startswith(section.content)
             assert part.decision in (Decision.KEPT, Decision.EXPANDED)
@@ -283,8 +283,8 @@ def test_the_smallest_change_makes_it_fit(name: str, data: st.DataObject) -> Non
 
 @given(data=st.data())
 @settings(max_examples=150, phases=[Phase.explicit, Phase.generate])
-def test_finding_f1_the_smallest_change_is_the_smallest(data: st.DataObject) -> None:
-    """FINDING F1: a section shorter than the deficit by more than 8 is not looked at, but its absence also
+def test_the_smallest_change_is_the_smallest(data: st.DataObject) -> None:
+    """A section shorter than the deficit by more than 8 is not looked at, but its absence also
     frees a separator, which may be longer than that."""
     name = "utf8-bytes"
     sections = [dataclasses.replace(s, shrink=0) for s in data.draw(boxes(max_size=4))]
@@ -387,10 +387,10 @@ def test_a_plain_function_is_never_exceeded(name: str, data: st.DataObject) -> N
         (lambda text: max(0, len(text) - 10), ["short"] * 20, 50),
     ],
 )
-def test_finding_f0_texts_that_cost_nothing_alone_do_not_hang_it(
+def test_texts_that_cost_nothing_alone_do_not_hang_it(
     count: Callable[[str], int], contents: list[str], budget: int
 ) -> None:
-    """FINDING F0: a text whose count is 0 has no weight, so no correction ever makes the engine drop it."""
+    """A text whose count is 0 has no weight, so no correction ever makes the engine drop it."""
     sections = [Section(f"s{i}", content, shrink=1) for i, content in enumerate(contents)]
     assert count(layout(sections, budget, Limited(count), "").text) <= budget
 
@@ -406,10 +406,10 @@ def test_finding_f0_texts_that_cost_nothing_alone_do_not_hang_it(
     ],
     ids=["overhead", "words", "distinct characters", "o200k", "code-aware"],
 )
-def test_finding_f2_exactly_the_whole_changes_nothing_for_any_counter(
+def test_exactly_the_whole_changes_nothing_for_any_counter(
     count: Any, contents: list[str], separator: str
 ) -> None:
-    """FINDING F2 (layout.md 2.2): 'whatever fits as a whole is kept as a whole, and a budget of exactly the
+    """'Whatever fits as a whole is kept as a whole, and a budget of exactly the
     whole changes nothing'. With conservative pricing the whole is counted only where the parts are near."""
     sections = [Section(f"s{i}", content, shrink=1) for i, content in enumerate(contents)]
     text = separator.join(contents)

@@ -87,8 +87,8 @@ def test_a_wrong_field_is_named_with_its_section(name: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [5, b"trim", ["trim"], 1.5, True])
-def test_finding_f5_a_wrong_strategy_is_named_with_its_section(value: Any) -> None:
-    """FINDING F5: the one field whose error names neither its section nor itself in ``details``."""
+def test_a_wrong_strategy_is_named_with_its_section(value: Any) -> None:
+    """The one field whose error names neither its section nor itself in ``details``."""
     with pytest.raises(InvalidSection) as caught:
         Section("my section", "text", strategy=value)
     assert "my section" in str(caught.value)
@@ -125,8 +125,8 @@ def test_lone_surrogates_are_refused(given_: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("field", ["content", "role", "extra"])
-def test_finding_f6_lone_surrogates_are_named_with_their_section(field: str) -> None:
-    """FINDING F6: of a hundred sections, the error does not say which one, nor which field."""
+def test_lone_surrogates_are_named_with_their_section(field: str) -> None:
+    """Of a hundred sections, the error does not say which one, nor which field."""
     bad: Any = ["\ud800"] if field == "extra" else "\ud800"
     with pytest.raises(TokenboxError) as caught:
         Section.of({"id": "my section", "content": "", field: bad})
@@ -185,8 +185,8 @@ def test_a_wrong_separator(separator: Any) -> None:
     [10**5000, Fraction(1, 10**5000), "0." + "1" * 5000, Decimal("1." + "3" * 5000)],
     ids=["int", "Fraction", "text", "Decimal"],
 )
-def test_finding_f3_a_weight_of_thousands_of_digits(weight: Any) -> None:
-    """FINDING F3: accepted, and then a bare ValueError from ``digest`` and ``to_dict``."""
+def test_a_weight_of_thousands_of_digits(weight: Any) -> None:
+    """Accepted, and then a bare ValueError from ``digest`` and ``to_dict``."""
     try:
         section = Section("a", "text", shrink=weight)
     except InvalidSection:
@@ -195,8 +195,8 @@ def test_finding_f3_a_weight_of_thousands_of_digits(weight: Any) -> None:
     assert section.to_dict()["shrink"]
 
 
-def test_finding_f7_a_subclass_of_float_is_a_float() -> None:
-    """FINDING F7: weights are read by ``repr``, which a subclass (numpy.float64) may have changed."""
+def test_a_subclass_of_float_is_a_float() -> None:
+    """Weights are read by ``repr``, which a subclass (numpy.float64) may have changed."""
     assert Section("a", "", shrink=Float(0.1)).shrink == Fraction(1, 10)  # type: ignore[arg-type]
 
 
@@ -243,8 +243,8 @@ def test_fractions_have_an_exact_text(value: Fraction) -> None:
 
 
 @pytest.mark.parametrize("shrink", [1, 0.25, "0.1", Fraction(7, 8), Fraction(1, 3)])
-def test_finding_f4_a_section_comes_back_from_its_dict(shrink: Any) -> None:
-    """FINDING F4: ``to_dict`` writes a third as "1/3", which ``Section.of`` does not read."""
+def test_a_section_comes_back_from_its_dict(shrink: Any) -> None:
+    """``to_dict`` writes a third as "1/3", which no decimal can say."""
     section = Section(
         "a",
         "text",

@@ -22,7 +22,6 @@ FIELDS = {
     "sections",
     "expected",
     "error",
-    "finding",
 }
 
 

@@ -77,9 +77,7 @@ def test_a_store_that_returns_something_else_is_noticed() -> None:
 
 def test_a_store_that_returns_too_much_is_refused() -> None:
     with pytest.raises(DecompressionBomb):
-        decode(
-            pack(frame(1, DIGEST, 4)), store_of(code=CODE), limits=Limits(expanded_block=len(CODE) - 1)
-        )
+        decode(pack(frame(1, DIGEST, 4)), store_of(code=CODE), limits=Limits(expanded_block=len(CODE) - 1))
 
 
 def test_an_error_in_a_referenced_body_counts_from_its_start() -> None:

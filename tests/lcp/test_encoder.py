@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -47,6 +47,9 @@ from tokenbox.lcp.errors import (
     UnencodableValue,
 )
 from tokenbox.lcp.limits import MAX_BODY, MAX_TREE_DEPTH
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CODE = CodeBlock(Lang.GO, "a.go", b"package a")
 LONG = CodeBlock(Lang.GO, "long.go", b"package a\n" * 100)
@@ -196,7 +199,7 @@ def test_whole_payload_compression_turns_that_of_blocks_off(builder: PackBuilder
 
 
 def test_it_does_so_even_where_the_whole_gets_no_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tokenbox.lcp.encoder.compressed", lambda data: None)
+    monkeypatch.setattr("tokenbox.lcp.encoder.compressed", lambda _: None)
     data = PackBuilder().add(LONG).with_compression().compress_payload().encode()
     assert not decode(data).header.compressed
     assert flags(data) == [0]

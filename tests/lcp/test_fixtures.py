@@ -17,9 +17,7 @@ EXPECTED: dict[str, list[Block]] = {
     "simple_code": [CodeBlock(Lang.RUST, "src/main.rs", b'fn main() {\n    println!("Hello, BCP!");\n}')],
     "conversation": [
         ConversationBlock(Role.USER, b"Fix the connection timeout bug."),
-        ConversationBlock(
-            Role.ASSISTANT, b"I'll examine the pool configuration and trace the timeout path."
-        ),
+        ConversationBlock(Role.ASSISTANT, b"I'll examine the pool configuration and trace the timeout path."),
     ],
     "with_summaries": [
         CodeBlock(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,13 +12,19 @@ from tokenbox.compose.record import Layout
 from tokenbox.compose.seamed import NotSeamable, SeamedWhole
 from tokenbox.content.section import MAX_INTEGER, Section
 from tokenbox.engine import box
-from tokenbox.errors import ContextCriticalOverflow, InvalidBudget, InvalidSection, LayoutError
+from tokenbox.errors import (
+    ContextCriticalOverflow,
+    InvalidBudget,
+    InvalidSection,
+    LayoutError,
+    TokenizerError,
+)
 from tokenbox.tokenizers.cache import text_digest
 from tokenbox.tokenizers.protocol import AdditiveTokenizer
 from tokenbox.tokenizers.registry import as_tokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from tokenbox.compose.parts import Parts
     from tokenbox.tokenizers.cache import CountCache
@@ -25,13 +32,14 @@ if TYPE_CHECKING:
 
 SEPARATOR = "\n\n"
 
-# Characters of an emitted whole up to which it is always counted anew, as a check: a quarter of a million tokens.
+# Characters of an emitted whole up to which it is always counted anew, as a check: about 250,000 tokens.
 RECOUNTED = 1_000_000
-# With conservative pricing, the whole is counted beforehand if the parts alone are at most this much over the
-# budget: whatever fits as a whole is kept as a whole.
+# With conservative pricing, the whole is counted beforehand if it has so few characters, or if the parts
+# alone are at most a quarter over the budget: whatever fits as a whole is kept as a whole.
+SMALL = 16_384
 NEAR = 4
-# A layout priced conservatively is refined once if this fraction of the budget stayed free.
-WASTE = 50
+# A layout priced conservatively is refined once if more than a twentieth of the budget stayed free.
+WASTE = 20
 
 
 def layout(
@@ -56,7 +64,8 @@ def layout(
     """
     checked = _checked_sections(sections)
     counter = Counter(as_tokenizer(tokenizer), cache)
-    return _lay_out(checked, _checked_budget(budget), _checked_separator(separator), counter, reclaim=reclaim)
+    options = _checked_separator(separator), counter
+    return _lay_out(checked, _checked_budget(budget), *options, reclaim=_checked_flag(reclaim))
 
 
 def whatif(
@@ -74,7 +83,8 @@ def whatif(
     """
     checked = _checked_sections(sections)
     counter = Counter(as_tokenizer(tokenizer), cache)
-    return lay_out_all(checked, budgets, _checked_separator(separator), counter, reclaim=reclaim)
+    options = _checked_separator(separator), counter
+    return lay_out_all(checked, budgets, *options, reclaim=_checked_flag(reclaim))
 
 
 def lay_out_all(
@@ -93,7 +103,7 @@ def lay_out_all(
 def _lay_out(
     sections: Sequence[Section], budget: int, separator: str, counter: Counter, *, reclaim: bool
 ) -> Layout:
-    """Price the whole exactly where the tokenizer allows it, run the engine, check the result by one count."""
+    """Price the whole exactly where the tokenizer allows it, run the engine, check the result."""
     try:
         exact = _exact_whole(sections, separator, counter)
         if exact is not None:
@@ -140,25 +150,41 @@ def _lay_out_priced(
     If that is over the budget by e, lay out again as if the budget were smaller by e; if much was left free,
     once again with what the count taught.
     """
-    correction, refined, fitting = 0, False, None
-    if sum(counter.sizes(sections)) <= budget + budget // NEAR:
-        everything = separator.join(section.content for section in sections if section.content)
+    correction, fitting, least = 0, None, 1
+    everything = separator.join(section.content for section in sections if section.content)
+    if _worth_counting(everything, budget, sections, counter):
         correction = counter.whole(everything) - PricedWhole(sections, separator, counter, 0).total
-    least = 1
     while True:
         estimate = _run(PricedWhole(sections, separator, counter, correction), budget, reclaim=reclaim)
         result = replace(estimate, total=counter.whole(estimate.text))
         if result.total > budget:
             if fitting is not None:
                 return fitting
+            if not any(section.shrink and text for section, text in zip(sections, result.texts, strict=True)):
+                raise _inconsistent(result, counter)
             # The step doubles, so that a counter that punishes every guess still ends the search soon.
             correction += max(result.total - estimate.total, result.total - budget, least)
             least *= 2
-        elif refined or not result.log or budget - result.total <= budget // WASTE:
+        elif fitting is not None or not result.log or budget - result.total <= budget // WASTE:
             return result
         else:
-            fitting, refined = result, True
+            fitting = result
             correction += result.total - estimate.total
+
+
+def _worth_counting(everything: str, budget: int, sections: Sequence[Section], counter: Counter) -> bool:
+    """Whether to count the whole beforehand: it costs little, or may fit although its parts seem not to."""
+    cheap = getattr(counter.tokenizer, "cheap", False) or len(everything) <= SMALL
+    return cheap or sum(counter.sizes(sections)) <= budget + budget // NEAR
+
+
+def _inconsistent(result: Layout, counter: Counter) -> TokenizerError:
+    """For a counter that gave the critical sections alone a smaller count a moment ago."""
+    return TokenizerError(
+        f"the counter {counter.tokenizer.identity.name} is not consistent: the critical sections alone "
+        f"were {result.fixed_load:,} tokens, and now the same text is {result.total:,}. "
+        "A count must depend on the text only."
+    )
 
 
 def _run(whole: Parts, budget: int, *, reclaim: bool) -> Layout:
@@ -182,7 +208,9 @@ def _run(whole: Parts, budget: int, *, reclaim: bool) -> Layout:
     )
 
 
-def _checked_sections(sections: Iterable[Section | Mapping[str, object]]) -> list[Section]:
+def _checked_sections(sections: object) -> list[Section]:
+    if not isinstance(sections, Iterable) or isinstance(sections, str | bytes | Mapping):
+        raise InvalidSection(f"sections is a list of sections, not {type(sections).__name__}.")
     checked = [
         section if isinstance(section, Section) else Section.of(section, position)
         for position, section in enumerate(sections)
@@ -200,6 +228,12 @@ def _checked_budget(budget: object) -> int:
             f"a budget is a whole number of tokens, 0 or more, not {budget!r}.", budget=repr(budget)
         )
     return budget
+
+
+def _checked_flag(reclaim: object) -> bool:
+    if type(reclaim) is not bool:
+        raise LayoutError(f"reclaim is True or False, not {reclaim!r}.")
+    return reclaim
 
 
 def _checked_separator(separator: object) -> str:

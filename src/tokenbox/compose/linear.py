@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import AdditiveTokenizer
 
 
+def _weight(text: str, size: int) -> int:
+    """The size, but never 0 for a text: dropping it must change the whole, whatever the counter says."""
+    return max(1, size) if text else 0
+
+
 class LinearWhole(Parts):
     """Total = count_of(sum of the weights + one join weight between neighbours). O(1) for every change."""
 
@@ -116,8 +121,9 @@ class PricedWhole(LinearWhole):
         self.correction = correction
         sizes = counter.sizes(sections)
         join = counter.small(separator) + 1
+        weights = [_weight(section.content, size) for section, size in zip(sections, sizes, strict=True)]
         super().__init__(
-            sections, separator, sizes, counter, weights=sizes, join=join, count_of=self._corrected
+            sections, separator, sizes, counter, weights=weights, join=join, count_of=self._corrected
         )
 
     def total_of(self, indices: Iterable[int]) -> int:
@@ -129,7 +135,7 @@ class PricedWhole(LinearWhole):
 
     def _put(self, i: int, text: str, size: int) -> None:
         self.texts[i], self.sizes[i] = text, size
-        self._set_weight(i, size)
+        self._set_weight(i, _weight(text, size))
 
     def _append(self, i: int, item: str) -> None:
         if item:

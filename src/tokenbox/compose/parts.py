@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from tokenbox.content.section import Section
 
 
+# Critical sections tried one by one for the smallest change that makes them fit.
+MEASURED = 256
+
+
 class Parts:
     """The state that both pricings of a whole share. Fulfils ``engine.box.Whole`` but for its totals.
 
@@ -122,10 +126,13 @@ class Parts:
         """Let the smallest critical section shrink whose absence is enough; if none is, raise the budget."""
         deficit = fixed_load - budget
         raise_budget = f"raise the budget by {deficit:,} to {fixed_load:,}"
-        for i in sorted(critical, key=lambda i: (self.base_sizes[i], i)):
-            # The joins move by a few tokens at most, so only sections of about the deficit need measuring.
-            if self.base_sizes[i] < deficit - 8:
-                continue
+        # Without a section up to two separators go as well, and a seam merges differently by a few tokens; so
+        # only sizes about the deficit need measuring, and of very many such sizes only some.
+        slack = 2 * self.counter.small(self.separator) + 16
+        by_size = sorted(critical, key=lambda i: (self.base_sizes[i], i))
+        about = [i for i in by_size if abs(self.base_sizes[i] - deficit) <= slack]
+        larger = [i for i in by_size if self.base_sizes[i] > deficit + slack]
+        for i in [*about[:MEASURED], *larger[:1]]:
             if self.total_of(k for k in critical if k != i) <= budget:
                 section = self.sections[i]
                 return {

@@ -46,8 +46,8 @@ class Block:
         return "unknown" if self.type is None else self.type.display
 
 
-class _Payload:
-    """Text helpers for a block with one run of bytes that may be text."""
+class PayloadBlock(Block):
+    """A block whose content is one run of bytes, which may be text."""
 
     __slots__ = ()
 
@@ -67,7 +67,9 @@ class _Payload:
         return lossy_text(self.payload)
 
 
-class _Content(_Payload):
+class ContentBlock(PayloadBlock):
+    """A block with a field ``content``."""
+
     __slots__ = ()
 
     content: bytes
@@ -98,7 +100,7 @@ class LineRange(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class CodeBlock(_Content, Block):
+class CodeBlock(ContentBlock):
     """A file of source code, or the ``lines`` of it."""
 
     lang: Lang
@@ -118,7 +120,7 @@ class CodeBlock(_Content, Block):
 
 
 @dataclass(frozen=True, slots=True)
-class ConversationBlock(_Content, Block):
+class ConversationBlock(ContentBlock):
     """One turn of a conversation."""
 
     role: Role
@@ -149,7 +151,7 @@ class FileTreeBlock(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolResultBlock(_Content, Block):
+class ToolResultBlock(ContentBlock):
     """What a tool returned."""
 
     tool_name: str
@@ -161,7 +163,7 @@ class ToolResultBlock(_Content, Block):
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentBlock(_Content, Block):
+class DocumentBlock(ContentBlock):
     """Prose."""
 
     title: str
@@ -172,7 +174,7 @@ class DocumentBlock(_Content, Block):
 
 
 @dataclass(frozen=True, slots=True)
-class StructuredDataBlock(_Content, Block):
+class StructuredDataBlock(ContentBlock):
     """Data in a format that a program can read."""
 
     format: DataFormat
@@ -183,7 +185,7 @@ class StructuredDataBlock(_Content, Block):
 
 
 @dataclass(frozen=True, slots=True)
-class Hunk(_Payload):
+class Hunk:
     """One place of a diff; ``lines`` are unified-diff lines, each with its prefix and line end."""
 
     old_start: int
@@ -191,8 +193,9 @@ class Hunk(_Payload):
     lines: bytes
 
     @property
-    def payload(self) -> bytes:
-        return self.lines
+    def lossy_text(self) -> str:
+        """The lines as text, each bad sequence replaced by U+FFFD."""
+        return lossy_text(self.lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +209,7 @@ class DiffBlock(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class AnnotationBlock(_Payload, Block):
+class AnnotationBlock(PayloadBlock):
     """Something said of another block: ``target`` is its index, from 0, annotations counted."""
 
     target: int
@@ -237,7 +240,7 @@ class EmbeddingRefBlock(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class ImageBlock(_Payload, Block):
+class ImageBlock(PayloadBlock):
     """An image: ``data`` is its bytes, or a URI as text."""
 
     media_type: MediaType
@@ -252,7 +255,7 @@ class ImageBlock(_Payload, Block):
 
 
 @dataclass(frozen=True, slots=True)
-class ExtensionBlock(_Content, Block):
+class ExtensionBlock(ContentBlock):
     """A block of someone else's own type: ``namespace`` and ``kind`` name it."""
 
     namespace: str
@@ -263,7 +266,7 @@ class ExtensionBlock(_Content, Block):
 
 
 @dataclass(frozen=True, slots=True)
-class UnknownBlock(_Payload, Block):
+class UnknownBlock(PayloadBlock):
     """A block of a type that this version does not know; kept as it came."""
 
     id: int

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from fractions import Fraction
 from typing import TYPE_CHECKING, NoReturn
 
 from tokenbox.content.weight import exact_weight, weight_text
-from tokenbox.errors import InvalidSection
+from tokenbox.errors import InvalidSection, InvalidText, LensError
 from tokenbox.tokenizers.cache import text_digest
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from tokenbox.content.lenses import Pipeline
 
 # RFC 8785 numbers are exact up to here, and a layout's record is RFC 8785 JSON.
 MAX_INTEGER = 2**53 - 1
+
+MAX_SHOWN = 60
+
+_RATIO = re.compile("[0-9]{1,1000}/[1-9][0-9]{0,999}")
 
 
 class Keep(StrEnum):
@@ -72,16 +76,16 @@ class Section:
             self._refuse("priority", f"is a whole number within 2**53, not {self.priority!r}")
         if self.min.__class__ is not int or not 0 <= self.min <= MAX_INTEGER:
             self._refuse("min", f"is a whole number of tokens, 0 or more, not {self.min!r}")
-        if self.grow.__class__ is not int or self.grow < 0:
+        if self.grow.__class__ is not int or not 0 <= self.grow <= MAX_INTEGER:
             object.__setattr__(self, "grow", self._weight("grow", self.grow))
-        if self.shrink.__class__ is not int or self.shrink < 0:
+        if self.shrink.__class__ is not int or not 0 <= self.shrink <= MAX_INTEGER:
             object.__setattr__(self, "shrink", self._weight("shrink", self.shrink))
         if self.keep.__class__ is not Keep or (self.strategy, self.role, self.extra, self.keep) != _PLAIN:
             self._check_options()
 
     def _check_options(self) -> None:
         if self.strategy is not None:
-            object.__setattr__(self, "strategy", _pipeline(self.strategy))
+            object.__setattr__(self, "strategy", self._pipeline(self.strategy))
         if self.role is not None:
             self._check_text("role", self.role)
             if not self.role:
@@ -131,7 +135,7 @@ class Section:
         return cls(**value)  # type: ignore[arg-type]  # __post_init__ checks every field
 
     def to_dict(self) -> dict[str, object]:
-        """The section as plain data; ``Section.of`` reads it back (but for weights that no decimal can say)."""
+        """The section as plain data; ``Section.of`` reads it back."""
         return {
             "id": self.id,
             "content": self.content,
@@ -159,13 +163,19 @@ class Section:
         if type(value) is not str:
             self._refuse(name, f"is text, not {type(value).__name__}")
         elif not value.isascii():
-            text_digest(value)  # refuses lone surrogates
+            try:
+                text_digest(value)
+            except InvalidText as error:
+                place = f"section {self.id!r}: {name}"
+                raise InvalidText(f"{place}: {error}", id=self.id, field=name, **error.details) from None
 
     def _weight(self, name: str, value: object) -> int | Fraction:
         try:
+            if isinstance(value, str) and _RATIO.fullmatch(value):
+                value = Fraction(value)  # as to_dict() writes what no decimal can say
             return exact_weight(value)
         except (ValueError, TypeError) as error:
-            self._refuse(name, f"cannot be {value!r}: {error}")
+            self._refuse(name, f"cannot be {_shown(value)}: {error}")
 
     def _items(self, value: object) -> tuple[str, ...]:
         if isinstance(value, str) or not isinstance(value, Sequence):
@@ -174,17 +184,27 @@ class Section:
             self._check_text("extra", item)
         return tuple(value)
 
+    def _pipeline(self, value: object) -> Pipeline:
+        from tokenbox.content.lenses import Pipeline, parse_pipeline  # noqa: PLC0415  # only with a strategy
+
+        if isinstance(value, Pipeline):
+            return value
+        if not isinstance(value, str):
+            what = f"is a pipeline such as 'squeeze |> head(40)', not {type(value).__name__}"
+            self._refuse("strategy", what)
+        try:
+            return parse_pipeline(value)
+        except LensError as error:
+            raise type(error)(f"section {self.id!r}: {error}", id=self.id, **error.details) from None
+
+
+def _shown(value: object) -> str:
+    """The value for a message, unless it is too long to be read, or to be written at all."""
+    try:
+        shown = repr(value)
+    except ValueError:
+        return f"this {type(value).__name__}"
+    return shown if len(shown) <= MAX_SHOWN else shown[:MAX_SHOWN] + "..."
+
 
 _FIELDS = tuple(f.name for f in fields(Section) if f.init)
-
-
-def _pipeline(value: object) -> Pipeline:
-    from tokenbox.content.lenses import Pipeline, parse_pipeline  # noqa: PLC0415  # only sections with a strategy pay for it
-
-    if isinstance(value, Pipeline):
-        return value
-    if not isinstance(value, str):
-        raise InvalidSection(
-            f"a strategy is a pipeline such as 'squeeze |> head(40)', not {type(value).__name__}."
-        )
-    return parse_pipeline(value)

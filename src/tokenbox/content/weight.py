@@ -8,6 +8,7 @@ from fractions import Fraction
 
 # An exponent this large makes a rational of as many digits; nobody weighs sections so.
 _MAX_EXPONENT = 1000
+_MAX_BITS = 3325  # a little more than a number of 1,000 decimal digits has
 
 
 def exact_weight(value: object) -> int | Fraction:
@@ -24,11 +25,13 @@ def exact_weight(value: object) -> int | Fraction:
     elif isinstance(value, float):
         if not math.isfinite(value):
             raise ValueError(f"a weight is finite, not {value}")
-        weight = Fraction(repr(value))
+        weight = Fraction(float.__repr__(value))
     elif isinstance(value, str | Decimal):
         weight = _from_decimal(value)
     else:
         weight = Fraction(value)
+    if max(abs(weight.numerator), weight.denominator).bit_length() > _MAX_BITS:
+        raise ValueError(f"a weight has at most {_MAX_EXPONENT} digits")
     if weight < 0:
         raise ValueError(f"a weight is not negative, but this is {value}")
     return int(weight) if weight.denominator == 1 else weight

@@ -189,6 +189,8 @@ def cut_or_drop(i: int, floor: int, budget: int, whole: Whole) -> Step:
     over = deficit = whole.total - budget
     while True:
         limit = max(floor, size - deficit)
+        if limit >= size:
+            break
         whole.truncate(i, limit)
         size, deficit = whole.size(i), whole.total - budget
         if size and size >= floor and deficit <= 0:
@@ -214,18 +216,20 @@ def reclaim_lost(boxes: Sequence[Box], budget: int, whole: Whole, lost: Sequence
 
 
 def give_back(i: int, at_least: int, budget: int, whole: Whole, *, partly: bool) -> list[Step]:
-    """The whole section; if ``partly``, else its strategy's result, else a longer cut. None below ``at_least``."""
+    """The whole section; if ``partly``, else its strategy's result or a longer cut of ``at_least`` tokens."""
     room, now, before = budget - whole.total, whole.state(i), whole.size(i)
     whole.restore(i)
     size, over = whole.size(i), whole.total - budget
     steps = [Step(i, Action.RECLAIM, Reason.ROOM, before, size, -room, room)]
-    if partly and over > 0 and whole.compress(i, at_least):
+    if over <= 0 and size > before:
+        return steps
+    if partly and whole.compress(i, at_least):
         steps.append(Step(i, Action.COMPRESS, Reason.OVER, size, whole.size(i), over))
     while partly and (over := whole.total - budget) > 0 and (size := whole.size(i)) - over >= at_least:
         # As in step 4b: a cut may change the join, and then the deficit that is left counts.
         whole.truncate(i, size - over)
         steps.append(Step(i, Action.TRUNCATE, Reason.OVER, size, whole.size(i), over, size - over))
-    if whole.total <= budget and whole.size(i) >= at_least:
+    if partly and whole.total <= budget and whole.size(i) >= at_least:
         return steps
     whole.revert(i, now)
     return []

@@ -163,7 +163,7 @@ class BpeTokenizer(BaseTokenizer):
         return counts
 
     def _count_places(self, texts: Sequence[str], places: list[int], size: int, counts: list[int]) -> None:
-        """Count the texts at ``places``, of ``size`` characters together; one by one if the engine refuses."""
+        """Count the texts at ``places``, ``size`` characters together; one by one if the engine refuses."""
         self._counted(size)
         batch = [texts[place] for place in places]
         found: list[int] | None
@@ -230,7 +230,7 @@ class BpeTokenizer(BaseTokenizer):
         return found if found is not None else self._ordinary(chunk)
 
     def _counted(self, size: int) -> None:
-        """Note that so many characters are about to be counted: enough of them make fastokens worth loading."""
+        """Note that so many characters are to be counted: enough of them make fastokens worth loading."""
         if self._until_fast > 0:
             self._until_fast -= size
             if self._until_fast <= 0:

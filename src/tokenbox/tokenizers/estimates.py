@@ -39,6 +39,8 @@ class CodeAware(BaseTokenizer):
     It does if more than 30 % of its lines, in whole percent rounded down, begin with a space or a tab.
     """
 
+    cheap = True
+
     _who = _identity(
         "code-aware", "max(1, utf-8 bytes // (3 if indented lines * 100 // lines > 30 else 4)), 0 for empty"
     )

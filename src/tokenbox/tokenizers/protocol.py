@@ -68,11 +68,12 @@ class BaseTokenizer:
 
     ``cuts``: where the counts of the parts of a text add up to the count of the whole; None if
     nowhere is known. ``cuts_proven``: the rule follows from the vocabulary's own pattern; otherwise
-    whoever uses it verifies its result.
+    whoever uses it verifies its result. ``cheap``: counting costs little more than reading the text.
     """
 
     cuts: CutRules | None = None
     cuts_proven: bool = False
+    cheap: bool = False
 
     @property
     def identity(self) -> TokenizerIdentity:
