@@ -10,7 +10,7 @@ EDITABLE := $(PIP) install --quiet --no-deps --no-build-isolation --editable .
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check bench golden lock clean
+.PHONY: help demo test check bench fuzz golden lock clean
 
 help:  ## show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -33,6 +33,10 @@ bench: $(VENV)/dev.stamp  ## compare the speed with other libraries, each in its
 	$(BIN)/python bench/run.py layout
 	$(BIN)/python tools/import_time.py
 
+fuzz: $(VENV)/dev.stamp  ## fuzz the pack decoder for SECONDS (60), guided by coverage
+	$(PIP) install --quiet --only-binary :all: --require-hashes --requirement requirements/fuzz.txt
+	$(BIN)/python tools/fuzz_lcp.py $(or $(SECONDS),60)
+
 golden: $(VENV)/dev.stamp  ## rewrite the golden files of the tests from what the code does now
 	$(BIN)/python -m pytest --update-golden $(ARGS)
 
@@ -45,6 +49,7 @@ lock: $(VENV)/demo.stamp  ## recompile requirements/*.txt; ARGS=--upgrade takes 
 	$(COMPILE) $(ARGS) --output-file requirements/lock.txt requirements/lock.in
 	$(COMPILE) $(ARGS) --output-file requirements/dev.txt --all-extras \
 		pyproject.toml requirements/build.in requirements/dev.in
+	$(COMPILE) $(ARGS) --output-file requirements/fuzz.txt requirements/fuzz.in
 	$(COMPILE) $(ARGS) --output-file requirements/demo.txt --extra outline --constraint requirements/dev.txt \
 		pyproject.toml requirements/build.in
 
