@@ -20,7 +20,17 @@ PACKAGE = ROOT / "src" / "tokenbox"
 
 # None of these is needed to say what a section or a layout is. (lzma is how vocabularies are packed.)
 HEAVY = {
-    *("asyncio", "blake3", "fastokens", "gguf", "http", "importlib.metadata", "jsonschema", "llama_models", "lzma"),
+    *(
+        "asyncio",
+        "blake3",
+        "fastokens",
+        "gguf",
+        "http",
+        "importlib.metadata",
+        "jsonschema",
+        "llama_models",
+        "lzma",
+    ),
     *("mistral_common", "numpy", "re2", "regex", "rich", "sentencepiece", "socket", "sqlite3", "ssl"),
     *(
         "tiktoken",
