@@ -27,7 +27,7 @@ def main() -> int:
         print(f"\n$ tokenbox {command}", flush=True)
         subprocess.run([sys.executable, "-m", "tokenbox", *command.split()], cwd=FOLDER, check=True)
     print(
-        f"\nThe prompt of 2,000 tokens is {FOLDER / 'prompt.txt'}. Edit {FOLDER / 'review.toml'} and try again."
+        f"\nThe prompt of 2,000 tokens is {FOLDER / 'prompt.txt'}. Edit {FOLDER / 'review.toml'}, try again."
     )
     return 0
 
