@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tokenbox.tokenizers.cache import CountCache
 from tokenbox.tokenizers.protocol import AdditiveTokenizer
@@ -45,6 +45,12 @@ class Counter:
             self._sizes = sections, sizes
         return self._sizes[1]
 
+    def count_all(self, texts: Sequence[str]) -> list[int]:
+        """The counts of texts that may come back."""
+        if self._cache is None:
+            return self.tokenizer.count_batch(texts)
+        return self._cache.count_batch(self.tokenizer, texts)
+
     def count(self, text: str) -> int:
         """The count of a text that may come back."""
         if not text:
@@ -73,4 +79,10 @@ class Counter:
 
     def truncate(self, text: str, max_tokens: int, keep: str, size: int) -> str:
         """The longest cut of at most ``max_tokens`` of a text that counts ``size``."""
-        return truncate(text, max_tokens, self.tokenizer, keep, size=size)
+        # What nothing is known of is counted again and again on the way to the longest cut: through the memory.
+        unknown = (
+            not isinstance(self.tokenizer, AdditiveTokenizer)
+            and getattr(self.tokenizer, "cuts", None) is None
+        )
+        counting = cast("Tokenizer", self) if unknown else self.tokenizer
+        return truncate(text, max_tokens, counting, keep, size=size)

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tokenbox.compose.counting import Counter
-from tokenbox.compose.linear import AdditiveWhole, PricedWhole
+from tokenbox.compose.linear import PricedWhole
+from tokenbox.compose.pricing import checked_total, exact_whole
 from tokenbox.compose.record import Layout
-from tokenbox.compose.seamed import NotSeamable, SeamedWhole
+from tokenbox.compose.seamed import NotSeamable
 from tokenbox.content.section import MAX_INTEGER, Section
 from tokenbox.engine import box
 from tokenbox.errors import (
@@ -20,7 +21,6 @@ from tokenbox.errors import (
     TokenizerError,
 )
 from tokenbox.tokenizers.cache import text_digest
-from tokenbox.tokenizers.protocol import AdditiveTokenizer
 from tokenbox.tokenizers.registry import as_tokenizer
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 SEPARATOR = "\n\n"
 
-# Characters of an emitted whole up to which it is always counted anew, as a check: about 250,000 tokens.
-RECOUNTED = 1_000_000
 # With conservative pricing, the whole is counted beforehand if it has so few characters, or if the parts
 # alone are at most a quarter over the budget: whatever fits as a whole is kept as a whole.
 SMALL = 16_384
@@ -105,36 +103,15 @@ def _lay_out(
 ) -> Layout:
     """Price the whole exactly where the tokenizer allows it, run the engine, check the result."""
     try:
-        exact = _exact_whole(sections, separator, counter)
+        exact = exact_whole(sections, separator, counter)
         if exact is not None:
             result = _run(exact, budget, reclaim=reclaim)
             # Where this fails, the cuts claimed for the vocabulary do not hold on these texts.
-            if result.total == _checked_total(exact, result.text):
+            if result.total == checked_total(exact, result.text):
                 return result
     except NotSeamable:
         pass
     return _lay_out_priced(sections, budget, separator, counter, reclaim=reclaim)
-
-
-def _exact_whole(
-    sections: Sequence[Section], separator: str, counter: Counter
-) -> AdditiveWhole | SeamedWhole | None:
-    """The exact pricing this tokenizer allows; None where nothing is known of it."""
-    tokenizer = counter.tokenizer
-    if isinstance(tokenizer, AdditiveTokenizer):
-        return AdditiveWhole(sections, separator, counter, tokenizer)
-    rules = getattr(tokenizer, "cuts", None)
-    return None if rules is None else SeamedWhole(sections, separator, counter, rules)
-
-
-def _checked_total(whole: AdditiveWhole | SeamedWhole, text: str) -> int:
-    """The count of the emitted whole, made anew; of a huge one, its parts and seams added up anew.
-
-    The latter only where the vocabulary's own pattern proves the cuts: then it is the count.
-    """
-    if len(text) > RECOUNTED and getattr(whole.counter.tokenizer, "cuts_proven", False):
-        return whole.total_of(range(len(whole.sections)))
-    return whole.counter.whole(text)
 
 
 def _lay_out_priced(
@@ -151,8 +128,8 @@ def _lay_out_priced(
     once again with what the count taught.
     """
     correction, fitting, least = 0, None, 1
-    everything = separator.join(section.content for section in sections if section.content)
-    if _worth_counting(everything, budget, sections, counter):
+    if _worth_counting(budget, sections, counter):
+        everything = separator.join(section.content for section in sections if section.content)
         correction = counter.whole(everything) - PricedWhole(sections, separator, counter, 0).total
     while True:
         estimate = _run(PricedWhole(sections, separator, counter, correction), budget, reclaim=reclaim)
@@ -172,10 +149,11 @@ def _lay_out_priced(
             correction += result.total - estimate.total
 
 
-def _worth_counting(everything: str, budget: int, sections: Sequence[Section], counter: Counter) -> bool:
+def _worth_counting(budget: int, sections: Sequence[Section], counter: Counter) -> bool:
     """Whether to count the whole beforehand: it costs little, or may fit although its parts seem not to."""
-    cheap = getattr(counter.tokenizer, "cheap", False) or len(everything) <= SMALL
-    return cheap or sum(counter.sizes(sections)) <= budget + budget // NEAR
+    if getattr(counter.tokenizer, "cheap", False) or sum(counter.sizes(sections)) <= budget + budget // NEAR:
+        return True
+    return sum(len(section.content) for section in sections) <= SMALL
 
 
 def _inconsistent(result: Layout, counter: Counter) -> TokenizerError:

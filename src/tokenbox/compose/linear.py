@@ -116,12 +116,19 @@ class PricedWhole(LinearWhole):
     pricing = "conservative"
 
     def __init__(
-        self, sections: Sequence[Section], separator: str, counter: Counter, correction: int
+        self,
+        sections: Sequence[Section],
+        separator: str,
+        counter: Counter,
+        correction: int,
+        sizes: Sequence[int] | None = None,
     ) -> None:
         self.correction = correction
-        sizes = counter.sizes(sections)
+        sizes = counter.sizes(sections) if sizes is None else sizes
         join = counter.small(separator) + 1
-        weights = [_weight(section.content, size) for section, size in zip(sections, sizes, strict=True)]
+        weights = sizes
+        if 0 in sizes:
+            weights = [_weight(section.content, size) for section, size in zip(sections, sizes, strict=True)]
         super().__init__(
             sections, separator, sizes, counter, weights=weights, join=join, count_of=self._corrected
         )

@@ -32,7 +32,7 @@ class Parts:
         self.counter = counter
         self.base_sizes = sizes
         self.texts = [section.content for section in sections]
-        self.taken = dict.fromkeys((i for i, section in enumerate(sections) if section.extra), 0)
+        self.taken: dict[int, int] = {}  # how many extra items a section has taken in
         self.sizes = list(sizes)
         # What a cut starts from: the strategy's result where that was kept, else the content.
         self._uncut: dict[int, tuple[str, int]] = {}
@@ -61,6 +61,10 @@ class Parts:
 
     def size(self, i: int) -> int:
         return self.sizes[i]
+
+    def put(self, i: int, text: str, size: int) -> None:
+        """Put a text of that size in the place of what is there."""
+        self._put(i, text, size)
 
     def drop(self, i: int) -> None:
         self._put(i, "", 0)
@@ -93,7 +97,7 @@ class Parts:
             if self.total > goal:
                 self.revert(i, before)
                 break
-            self.taken[i] += 1
+            self.taken[i] = self.taken.get(i, 0) + 1
         return self.taken.get(i, 0) - start
 
     def state(self, i: int) -> tuple[str, int]:
@@ -122,10 +126,14 @@ class Parts:
         text = section.strategy.apply(section.content, self.counter.tokenizer)
         return text, self.counter.count(text)
 
-    def _smallest_change(self, critical: Sequence[int], fixed_load: int, budget: int) -> dict[str, object]:
-        """Let the smallest critical section shrink whose absence is enough; if none is, raise the budget."""
+    def enough_alone(
+        self, critical: Sequence[int], fixed_load: int, budget: int, always: Sequence[int] = ()
+    ) -> int | None:
+        """The smallest critical section without which the rest fits, if there is one.
+
+        ``always`` are parts that are there in any case. ``fixed_load`` is the count of both.
+        """
         deficit = fixed_load - budget
-        raise_budget = f"raise the budget by {deficit:,} to {fixed_load:,}"
         # Without a section up to two separators go as well, and a seam merges differently by a few tokens; so
         # only sizes about the deficit need measuring, and of very many such sizes only some.
         slack = 2 * self.counter.small(self.separator) + 16
@@ -133,17 +141,31 @@ class Parts:
         about = [i for i in by_size if abs(self.base_sizes[i] - deficit) <= slack]
         larger = [i for i in by_size if self.base_sizes[i] > deficit + slack]
         for i in [*about[:MEASURED], *larger[:1]]:
-            if self.total_of(k for k in critical if k != i) <= budget:
-                section = self.sections[i]
-                return {
-                    "change": "make_flexible",
-                    "id": section.id,
-                    "size": self.base_sizes[i],
-                    "lose_at_least": deficit,
-                    "minimum_budget": fixed_load,
-                    "say": (
-                        f"give section {section.id!r} ({self.base_sizes[i]:,} tokens) a shrink above 0, "
-                        f"so that it may lose {deficit:,}, or {raise_budget}"
-                    ),
-                }
-        return {"change": "raise_budget", "by": deficit, "minimum_budget": fixed_load, "say": raise_budget}
+            if self.total_of(sorted({*always, *critical} - {i})) <= budget:
+                return i
+        return None
+
+    def _smallest_change(self, critical: Sequence[int], fixed_load: int, budget: int) -> dict[str, object]:
+        """Let the smallest critical section shrink whose absence is enough; if none is, raise the budget."""
+        deficit = fixed_load - budget
+        raise_budget = f"raise the budget by {deficit:,} to {fixed_load:,}"
+        i = self.enough_alone(critical, fixed_load, budget)
+        if i is None:
+            return {
+                "change": "raise_budget",
+                "by": deficit,
+                "minimum_budget": fixed_load,
+                "say": raise_budget,
+            }
+        section = self.sections[i]
+        return {
+            "change": "make_flexible",
+            "id": section.id,
+            "size": self.base_sizes[i],
+            "lose_at_least": deficit,
+            "minimum_budget": fixed_load,
+            "say": (
+                f"give section {section.id!r} ({self.base_sizes[i]:,} tokens) a shrink above 0, "
+                f"so that it may lose {deficit:,}, or {raise_budget}"
+            ),
+        }

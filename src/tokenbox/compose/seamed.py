@@ -45,9 +45,14 @@ class SeamedWhole(Parts):
     pricing = "exact"
 
     def __init__(
-        self, sections: Sequence[Section], separator: str, counter: Counter, rules: CutRules
+        self,
+        sections: Sequence[Section],
+        separator: str,
+        counter: Counter,
+        rules: CutRules,
+        sizes: Sequence[int] | None = None,
     ) -> None:
-        sizes = counter.sizes(sections)
+        sizes = counter.sizes(sections) if sizes is None else sizes
         super().__init__(sections, separator, sizes, counter)
         self._rules = rules
         self._proven = bool(getattr(counter.tokenizer, "cuts_proven", False))
@@ -64,6 +69,8 @@ class SeamedWhole(Parts):
         self._next, self._previous = [n] * (n + 1), [n] * (n + 1)
         for i, k in zip([n, *live], [*live, n], strict=True):
             self._next[i], self._previous[k] = k, i
+        # Which parts have text, to find a neighbour across a hundred thousand that have none.
+        self._live = bytearray(map(bool, self.texts))
         self._total = sum(sizes) + self._seams_of(live)
 
     @property
@@ -117,14 +124,16 @@ class SeamedWhole(Parts):
     def _unlink(self, i: int, share: int) -> None:
         before, after = self._previous[i], self._next[i]
         self._next[before], self._previous[after] = after, before
+        self._live[i] = False
         self._total -= share
         self._solids -= self._solid[i]
 
     def _link(self, i: int) -> None:
-        before = i - 1 if i else self._end
-        while before != self._end and not self.texts[before]:
-            before = before - 1 if before else self._end
+        before = self._live.rfind(True, 0, i)
+        if before < 0:
+            before = self._end
         after = self._next[before]
+        self._live[i] = True
         self._previous[i], self._next[i] = before, after
         self._next[before] = self._previous[after] = i
         self._total += self._share(i)

@@ -44,6 +44,11 @@ class Whole(Protocol):
     @property
     def total(self) -> int: ...
 
+    @property
+    def sizes(self) -> Sequence[int]:
+        """The size of every section."""
+        ...
+
     def size(self, i: int) -> int:
         """The count of the section's present text; 0 when dropped."""
         ...
@@ -112,7 +117,7 @@ def lay_out(
 
 def check_fixed_load(boxes: Sequence[Box], budget: int, whole: Whole) -> int:
     """Steps 1 and 2: the critical sections alone must fit; what they leave is the free space."""
-    critical = [i for i, box in enumerate(boxes) if box.shrink == 0]
+    critical = [i for i, box in enumerate(boxes) if not box.shrink]
     fixed_load = whole.total_of(critical)
     if fixed_load > budget:
         raise whole.overflow(critical, fixed_load, budget)
@@ -142,10 +147,11 @@ def expand(boxes: Sequence[Box], budget: int, whole: Whole) -> list[Step]:
 
 def compression_order(boxes: Sequence[Box]) -> list[int]:
     """Flexible sections by (priority ascending, shrink descending, declared order ascending)."""
-    order = [i for i, box in enumerate(boxes) if box.shrink > 0]
+    shrinks, priorities = [box.shrink for box in boxes], [box.priority for box in boxes]
+    order = [i for i, shrink in enumerate(shrinks) if shrink]
     # Two stable sorts: the less significant key first.
-    order.sort(key=[box.shrink for box in boxes].__getitem__, reverse=True)
-    order.sort(key=[box.priority for box in boxes].__getitem__)
+    order.sort(key=shrinks.__getitem__, reverse=True)
+    order.sort(key=priorities.__getitem__)
     return order
 
 
@@ -157,9 +163,10 @@ def compress(boxes: Sequence[Box], budget: int, whole: Whole) -> list[Step]:
     be kept in part, and after it the whole fits.
     """
     order = compression_order(boxes)
-    sizes = [whole.size(i) for i in order]
+    before = list(whole.sizes)
     totals = whole.drop_while_over(order, budget)
     overs = [total - budget for total in totals]
+    sizes = map(before.__getitem__, order)
     steps = list(
         map(Step, order, repeat(Action.DROP), repeat(Reason.STILL_OVER_WITHOUT), sizes, repeat(0), overs)
     )

@@ -6,6 +6,7 @@ import difflib
 import hashlib
 import threading
 from dataclasses import dataclass
+from types import FunctionType
 from typing import TYPE_CHECKING, Literal
 
 from tokenbox.errors import TokenboxError, TokenizerError, UnknownTokenizer
@@ -122,6 +123,8 @@ def as_tokenizer(value: str | Tokenizer | Callable[[str], int]) -> Tokenizer:
     """A tokenizer from its name, from itself, or from a counting function."""
     if isinstance(value, str):
         return get(value)
+    if isinstance(value, BaseTokenizer | FunctionType):  # common, and known without a look at every method
+        return value if isinstance(value, BaseTokenizer) else CallableTokenizer(value)
     if isinstance(value, Tokenizer):
         return value
     if callable(value):
