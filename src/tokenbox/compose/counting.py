@@ -79,10 +79,7 @@ class Counter:
 
     def truncate(self, text: str, max_tokens: int, keep: str, size: int) -> str:
         """The longest cut of at most ``max_tokens`` of a text that counts ``size``."""
-        # What nothing is known of is counted again and again on the way to the longest cut: through the memory.
-        unknown = (
-            not isinstance(self.tokenizer, AdditiveTokenizer)
-            and getattr(self.tokenizer, "cuts", None) is None
-        )
-        counting = cast("Tokenizer", self) if unknown else self.tokenizer
+        # On the way to the longest cut, what nothing is known of is asked the same again: not with a memory.
+        known = isinstance(self.tokenizer, AdditiveTokenizer) or getattr(self.tokenizer, "cuts", None)
+        counting = self.tokenizer if known else cast("Tokenizer", self)
         return truncate(text, max_tokens, counting, keep, size=size)
