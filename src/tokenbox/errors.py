@@ -19,6 +19,9 @@ Each carries a stable ``code`` (for programs), a message that says what was wron
     │   ├── InvalidSection            invalid_section
     │   ├── InvalidBudget             invalid_budget
     │   └── ContextCriticalOverflow   context_critical_overflow
+    ├── RenderError                   render_error
+    │   ├── EmptyInput                empty_input
+    │   └── InvalidContent            invalid_content
     └── DocumentError                 document_invalid         and the narrower codes of its table
 """
 
@@ -40,9 +43,21 @@ class TokenboxError(Exception):
         self.message = message
         self.details: Mapping[str, object] = details
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Constructors take figures by name, which pickle does not know; the finished error is what travels.
+        return _revive, (type(self), self.args, self.__dict__)
+
     def to_dict(self) -> dict[str, object]:
         """``{"code", "message", ...figures}``: what a program gets instead of the result."""
         return {"code": self.code, "message": self.message, **self.details}
+
+
+def _revive(kind: type[TokenboxError], args: tuple[object, ...], state: dict[str, object]) -> TokenboxError:
+    """An error from another process."""
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(state)
+    return error
 
 
 class TokenizerError(TokenboxError):
@@ -160,6 +175,7 @@ class ContextCriticalOverflow(LayoutError):
         critical: Sequence[tuple[str, int]],
         smallest_change: Mapping[str, object],
         estimate: bool,
+        what: str = "sections",
     ) -> None:
         self.fixed_load = fixed_load
         self.budget = budget
@@ -172,7 +188,7 @@ class ContextCriticalOverflow(LayoutError):
         rest = len(self.critical) - len(largest)
         more = f" and {rest} more" if rest else ""
         super().__init__(
-            f"the critical sections need {about}{fixed_load:,} tokens, the budget is {budget:,}: "
+            f"the critical {what} need {about}{fixed_load:,} tokens, the budget is {budget:,}: "
             f"{about}{self.deficit:,} too many ({names}{more}). "
             f"Smallest change: {self.smallest_change['say']}.",
             fixed_load=fixed_load,
@@ -182,6 +198,24 @@ class ContextCriticalOverflow(LayoutError):
             smallest_change=self.smallest_change,
             exact=not estimate,
         )
+
+
+class RenderError(TokenboxError):
+    """Blocks cannot be rendered."""
+
+    code = "render_error"
+
+
+class EmptyInput(RenderError):
+    """Nothing is left to render: no block, none of the types asked for, or none that fits the budget."""
+
+    code = "empty_input"
+
+
+class InvalidContent(RenderError):
+    """The content of a block that is to be shown in full is not UTF-8. ``details["index"]`` is the block."""
+
+    code = "invalid_content"
 
 
 class DocumentError(TokenboxError):

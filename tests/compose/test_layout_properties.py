@@ -17,6 +17,7 @@ import tokenbox
 from tests import reference_box
 from tests.compose.independent import COUNTERS, HOSTILE, SEPARATORS
 from tokenbox import Action, ContextCriticalOverflow, Decision, Layout, Section, layout, whatif
+from tokenbox.compose.lay_out import SMALL
 from tokenbox.content.lenses import parse_pipeline
 from tokenbox.tokenizers import CountCache, get
 
@@ -51,7 +52,7 @@ def boxes(
                 shrink=0 if is_critical else draw(weights),  # type: ignore[arg-type]
                 grow=draw(st.sampled_from([0, 0, 1, 3, "0.25"])),  # type: ignore[arg-type]
                 extra=tuple(draw(st.lists(hostile, max_size=3))),
-                strategy=draw(pipelines) if with_strategy else None,  # type: ignore[arg-type]
+                strategy=draw(pipelines) if with_strategy else None,
                 keep=draw(st.sampled_from(list(tokenbox.Keep))),
             )
         )
@@ -100,8 +101,9 @@ def check(
         assert (part.decision is Decision.DROPPED) <= (text == "")
         if part.decision is Decision.KEPT:
             assert text == section.content
-        # A conservative price may touch what would fit.
-        if section.shrink == 0 or (fits and result.pricing == "exact"):
+        # Of a large text under a plain function, the whole may not have been counted beforehand.
+        counted = result.pricing == "exact" or sum(len(s.content) for s in sections) <= SMALL
+        if section.shrink == 0 or (fits and counted):
             assert text.startswith(section.content)
             assert part.decision in (Decision.KEPT, Decision.EXPANDED)
         if part.decision in (Decision.TRUNCATED, Decision.COMPRESSED):
@@ -427,7 +429,7 @@ BASE = Section(
     min=2,
     grow=1,
     shrink=2,
-    strategy="squeeze",  # type: ignore[arg-type]
+    strategy="squeeze",
     role="user",
     extra=("more", "and more"),
 )
@@ -493,7 +495,7 @@ def test_the_digest_changes_with_every_input_of_a_layout(change: dict[str, Any])
         ([Section("ab", "c")], [Section("a", "bc")]),
         ([Section("a", "", extra=("b", "c"))], [Section("a", "", extra=("bc",))]),
         ([Section("a", "", extra=("", "b"))], [Section("a", "", extra=("b", ""))]),
-        ([Section("a", "", role="tail")], [Section("a", "", keep="tail")]),  # type: ignore[arg-type]
+        ([Section("a", "", role="tail")], [Section("a", "", keep="tail")]),
         ([Section("a", "", grow=1)], [Section("a", "", shrink=1)]),
         ([Section("a", "x"), Section("b", "")], [Section("a", ""), Section("b", "x")]),
     ],
@@ -504,7 +506,7 @@ def test_fields_do_not_run_into_each_other_in_the_digest(one: list[Section], oth
 
 def test_weights_that_are_equal_have_one_digest() -> None:
     digests = {
-        layout([Section("a", "text", shrink=shrink)], 3, "utf8-bytes").digest  # type: ignore[arg-type]
+        layout([Section("a", "text", shrink=shrink)], 3, "utf8-bytes").digest
         for shrink in (0.5, "0.5", "0.50", Decimal("5e-1"), Fraction(1, 2))
     }
     assert len(digests) == 1
@@ -540,7 +542,7 @@ def test_diff_of_a_rerun_is_empty_and_of_two_budgets_tells_the_first_byte(
 def test_a_step_says_who_what_why_and_how_much() -> None:
     sections = [
         Section("a", "x" * 10, priority=1, shrink=1),
-        Section("b", "  y" * 4, priority=2, shrink=1, strategy="trim"),  # type: ignore[arg-type]
+        Section("b", "  y" * 4, priority=2, shrink=1, strategy="trim"),
     ]
     result = layout(sections, 9, "utf8-bytes", "")
     assert [(s.section, s.action, s.before, s.after, s.over) for s in result.log] == [
@@ -565,3 +567,17 @@ def test_messages_have_the_roles_of_what_was_emitted() -> None:
     ]
     with pytest.raises(tokenbox.TokenboxError, match="'x' has no role"):
         layout([*sections, Section("x", "y")], 90, "utf8-bytes", "").messages()
+
+
+def test_extra_items_that_cost_more_than_thought_never_push_out_what_fits() -> None:
+    def count(text: str) -> int:
+        return len(text) + (10 if "Z" in text and "a" in text else 0)
+
+    sections = [
+        {"id": "a", "content": "aaaa", "shrink": 1},
+        {"id": "b", "content": "bbbb", "shrink": 1, "grow": 1, "extra": ["Z"]},
+    ]
+    result = layout(sections, 14, count)
+    assert result.text == "aaaa\n\nbbbb"
+    assert not result.log
+    assert layout(sections, 23, count).text == "aaaa\n\nbbbb\n\nZ"

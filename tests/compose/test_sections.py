@@ -197,7 +197,7 @@ def test_a_weight_of_thousands_of_digits(weight: Any) -> None:
 
 def test_a_subclass_of_float_is_a_float() -> None:
     """Weights are read by ``repr``, which a subclass (numpy.float64) may have changed."""
-    assert Section("a", "", shrink=Float(0.1)).shrink == Fraction(1, 10)  # type: ignore[arg-type]
+    assert Section("a", "", shrink=Float(0.1)).shrink == Fraction(1, 10)
 
 
 @pytest.mark.parametrize(
@@ -252,17 +252,17 @@ def test_a_section_comes_back_from_its_dict(shrink: Any) -> None:
         1,
         2,
         shrink,
-        "squeeze |> trim",  # type: ignore[arg-type]
+        "squeeze |> trim",
         "user",
         ("x", "y"),
-        "tail",  # type: ignore[arg-type]
+        "tail",
     )
     assert Section.of(section.to_dict()) == section
 
 
 def test_a_section_cannot_be_changed() -> None:
     items = ["x"]
-    section = Section("a", "text", extra=items, keep="ends")  # type: ignore[arg-type]
+    section = Section("a", "text", extra=items, keep="ends")
     items.append("y")
     assert section.extra == ("x",)
     assert section.keep is Keep.ENDS

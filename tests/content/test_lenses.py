@@ -72,6 +72,10 @@ ANY = st.text(st.characters(codec=None), max_size=60) | HOSTILE
 @given(text=ANY)
 @settings(max_examples=150)
 @example(text="")
+@example(text="\\``")
+@example(text="\\```")
+@example(text="One1. \n\nx")
+@example(text=".   \n\nx")
 @example(text="[... 3 lines left out ...]\n" * 9)
 @example(text="a\n  \n\r\n \r\r\n\nb")
 def test_a_lens_is_total_deterministic_and_idempotent(spelling: str, text: str) -> None:

@@ -130,11 +130,19 @@ def test_any_text_parses_or_is_a_lens_error(text: str) -> None:
 
 
 def test_a_lens_of_ones_own() -> None:
-    register_lens("shout", lambda text, mark: text.rstrip("!") + mark, version="2", arguments={"mark": "!"})
+    register_lens("shout", lambda text, mark: text.rstrip(mark) + mark, version="2", arguments={"mark": "!"})
     assert "shout" in lens_names()
     assert str(parse_pipeline("shout")) == 'shout(mark="!")'
     assert parse_pipeline("trim |> shout('?')").apply(" a ", BYTES) == "a?"
     assert parse_pipeline("shout").identity == 'shout@2(mark="!")'
+
+
+def test_a_lens_that_changes_its_own_result_is_refused() -> None:
+    with pytest.raises(LensError, match="changes its own result"):
+        register_lens("growing", lambda text: text + "x", version="1")
+    with pytest.raises(LensError, match="version"):
+        register_lens("numbered", str.strip, version=1)  # type: ignore[arg-type]
+    assert not {"growing", "numbered"} & set(lens_names())
 
 
 def test_a_lens_that_counts() -> None:

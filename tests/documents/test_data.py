@@ -79,7 +79,7 @@ def test_any_mapping_and_sequence_will_do() -> None:
 
 
 def test_a_section_record_reads_back() -> None:
-    section = Section("a", "é", 3, 1, Fraction(1, 4), "0.1", "squeeze", "user", ("y",), "tail")  # type: ignore[arg-type]
+    section = Section("a", "é", 3, 1, Fraction(1, 4), "0.1", "squeeze", "user", ("y",), "tail")
     assert parse({"sections": [section.to_dict()]}).sections == (section,)
 
 

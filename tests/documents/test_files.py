@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tokenbox.documents import FORMATS, Code, parse_document, read_document
+from tokenbox.documents import FORMATS, Code, parse_document, parse_text, read_document
 from tokenbox.documents.files import FileProblemError, Files, read_bytes
 from tokenbox.errors import DocumentError
 
@@ -184,3 +184,26 @@ def test_a_document_that_is_not_there(folder: Path) -> None:
         read_document(folder / "absent.toml")
     assert caught.value.code == Code.FILE_MISSING
     assert caught.value.file == str(folder / "absent.toml")
+
+
+def test_a_vocabulary_file_is_held_to_the_folder_too(tmp_path: Path) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (tmp_path / "outside.json").write_text("{}")
+    (inside / "own.json").write_text("{}")
+    text = '{{"budget": 1, "tokenizer": "file:{}", "sections": []}}'
+    own = parse_text(text.format("own.json"), ".json", base=inside)
+    assert own.tokenizer == f"file:{(inside / 'own.json').resolve()}"
+    with pytest.raises(DocumentError) as caught:
+        parse_text(text.format("../outside.json"), ".json", base=inside, name="doc.json")
+    assert (caught.value.code, caught.value.path) == ("document_file_outside", "tokenizer")
+    assert parse_text(text.format("../outside.json"), ".json", base=inside, allow_outside=True).sections == ()
+
+
+def test_a_tokenizer_that_cannot_be_used_is_said_with_its_place(tmp_path: Path) -> None:
+    document = parse_text(
+        '{"budget": 1, "tokenizer": "o200k", "sections": []}', ".json", base=tmp_path, name="d.json"
+    )
+    with pytest.raises(DocumentError, match=r"d\.json at tokenizer: .*o200k_base") as caught:
+        document.layout()
+    assert caught.value.code == "unknown_tokenizer"

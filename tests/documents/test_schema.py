@@ -207,7 +207,7 @@ def strict(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 SECTIONS = [
     Section("rules", "Be brief. " * 3),
-    Section("notes", "one  two\n\n\nthree " * 8, shrink=1, min=3, strategy="squeeze", grow=1),  # type: ignore[arg-type]
+    Section("notes", "one  two\n\n\nthree " * 8, shrink=1, min=3, strategy="squeeze", grow=1),
     Section("log", "a line\n" * 20, priority=3, shrink=2, extra=("more", "and more"), grow=1, keep=Keep.TAIL),
     Section("empty", "", shrink=1),
 ]

@@ -20,14 +20,13 @@ from tokenbox.errors import (
     LayoutError,
     TokenizerError,
 )
-from tokenbox.tokenizers.cache import text_digest
+from tokenbox.tokenizers.cache import CountCache, text_digest
 from tokenbox.tokenizers.registry import as_tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tokenbox.compose.parts import Parts
-    from tokenbox.tokenizers.cache import CountCache
     from tokenbox.tokenizers.protocol import Tokenizer
 
 SEPARATOR = "\n\n"
@@ -61,7 +60,7 @@ def layout(
     cannot be counted.
     """
     checked = _checked_sections(sections)
-    counter = Counter(as_tokenizer(tokenizer), cache)
+    counter = Counter(as_tokenizer(tokenizer), _checked_cache(cache))
     options = _checked_separator(separator), counter
     return _lay_out(checked, _checked_budget(budget), *options, reclaim=_checked_flag(reclaim))
 
@@ -80,15 +79,17 @@ def whatif(
     A budget too small for the critical sections has its error in its place.
     """
     checked = _checked_sections(sections)
-    counter = Counter(as_tokenizer(tokenizer), cache)
+    counter = Counter(as_tokenizer(tokenizer), _checked_cache(cache))
     options = _checked_separator(separator), counter
     return lay_out_all(checked, budgets, *options, reclaim=_checked_flag(reclaim))
 
 
 def lay_out_all(
-    sections: Sequence[Section], budgets: Iterable[int], separator: str, counter: Counter, *, reclaim: bool
+    sections: Sequence[Section], budgets: object, separator: str, counter: Counter, *, reclaim: bool
 ) -> list[Layout | ContextCriticalOverflow]:
     """``whatif`` for sections that have been checked, and a counter that may know them."""
+    if not isinstance(budgets, Iterable) or isinstance(budgets, str | bytes):
+        raise InvalidBudget(f"budgets is a list of whole numbers, not {budgets!r}.", budget=repr(budgets))
     results: list[Layout | ContextCriticalOverflow] = []
     for budget in [_checked_budget(b) for b in budgets]:
         try:
@@ -130,7 +131,10 @@ def _lay_out_priced(
     correction, fitting, least = 0, None, 1
     if _worth_counting(budget, sections, counter):
         everything = separator.join(section.content for section in sections if section.content)
-        correction = counter.whole(everything) - PricedWhole(sections, separator, counter, 0).total
+        total = counter.whole(everything)
+        correction = total - PricedWhole(sections, separator, counter, 0).total
+        if total <= budget:
+            return _expand_priced(sections, total, budget, separator, counter, correction, reclaim=reclaim)
     while True:
         estimate = _run(PricedWhole(sections, separator, counter, correction), budget, reclaim=reclaim)
         result = replace(estimate, total=counter.whole(estimate.text))
@@ -147,6 +151,29 @@ def _lay_out_priced(
         else:
             fitting = result
             correction += result.total - estimate.total
+
+
+def _expand_priced(
+    sections: Sequence[Section],
+    total: int,
+    budget: int,
+    separator: str,
+    counter: Counter,
+    correction: int,
+    *,
+    reclaim: bool,
+) -> Layout:
+    """Everything fits, as ``total`` tokens: only the extra items are taken at a price.
+
+    If they turn out to be over the budget by e, they are offered e less, at last nothing.
+    """
+    offered = budget
+    while True:
+        estimate = _run(PricedWhole(sections, separator, counter, correction), offered, reclaim=reclaim)
+        result = replace(estimate, total=counter.whole(estimate.text), budget=budget)
+        if result.total <= budget:
+            return result
+        offered = max(total, offered - (result.total - budget))
 
 
 def _worth_counting(budget: int, sections: Sequence[Section], counter: Counter) -> bool:
@@ -206,6 +233,12 @@ def _checked_budget(budget: object) -> int:
             f"a budget is a whole number of tokens, 0 or more, not {budget!r}.", budget=repr(budget)
         )
     return budget
+
+
+def _checked_cache(cache: object) -> CountCache | None:
+    if cache is not None and not isinstance(cache, CountCache):
+        raise LayoutError(f"cache is a CountCache, not {type(cache).__name__}.")
+    return cache
 
 
 def _checked_flag(reclaim: object) -> bool:

@@ -140,8 +140,9 @@ class Parts:
         by_size = sorted(critical, key=lambda i: (self.base_sizes[i], i))
         about = [i for i in by_size if abs(self.base_sizes[i] - deficit) <= slack]
         larger = [i for i in by_size if self.base_sizes[i] > deficit + slack]
+        parts = sorted([*always, *critical])
         for i in [*about[:MEASURED], *larger[:1]]:
-            if self.total_of(sorted({*always, *critical} - {i})) <= budget:
+            if self.total_of(k for k in parts if k != i) <= budget:
                 return i
         return None
 

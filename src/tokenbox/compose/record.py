@@ -68,7 +68,11 @@ class Layout:
     separator: str
     reclaim: bool
     pricing: str
-    counter: Counter = field(repr=False, compare=False)
+    counter: Counter | None = field(repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, object]:
+        # A tokenizer with its engine stays in its process; the record travels.
+        return {**self.__dict__, "counter": None}
 
     @property
     def joins(self) -> int:
@@ -138,13 +142,23 @@ class Layout:
         }
 
     def whatif(self, budgets: Iterable[int]) -> list[Layout | ContextCriticalOverflow]:
-        """The same sections at other budgets; no text is counted again. See :func:`tokenbox.whatif`."""
+        """The same sections at other budgets; no text is counted again. See :func:`tokenbox.whatif`.
+
+        Raises :class:`LayoutError` for a layout that came from another process, without its tokenizer.
+        """
         from tokenbox.compose.lay_out import lay_out_all  # noqa: PLC0415  # which makes layouts
 
+        if self.counter is None:
+            raise LayoutError(
+                "this layout is a copy without its tokenizer. "
+                "Use tokenbox.whatif(layout.inputs, budgets, tokenizer)."
+            )
         return lay_out_all(self.inputs, budgets, self.separator, self.counter, reclaim=self.reclaim)
 
     def diff(self, other: Layout) -> LayoutDiff:
         """What differs in ``other``: budgets, decisions, sizes, and the first byte of the text."""
+        if not isinstance(other, Layout):
+            raise LayoutError(f"a layout is compared with a layout, not with {type(other).__name__}.")
         from tokenbox.compose.diff import diff  # noqa: PLC0415  # made only on request
 
         return diff(self, other)

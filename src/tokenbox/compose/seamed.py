@@ -129,7 +129,7 @@ class SeamedWhole(Parts):
         self._solids -= self._solid[i]
 
     def _link(self, i: int) -> None:
-        before = self._live.rfind(True, 0, i)
+        before = self._live.rfind(1, 0, i)
         if before < 0:
             before = self._end
         after = self._next[before]

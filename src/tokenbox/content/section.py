@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING, NoReturn
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 # RFC 8785 numbers are exact up to here, and a layout's record is RFC 8785 JSON.
 MAX_INTEGER = 2**53 - 1
+
+WeightInput = int | float | str | Decimal | Fraction
+"""What ``grow`` and ``shrink`` are read from; a section holds them as exact rationals."""
 
 MAX_SHOWN = 60
 
@@ -65,6 +69,22 @@ class Section:
     extra: tuple[str, ...] = ()
     keep: Keep = Keep.HEAD
     _digest: bytes | None = field(default=None, init=False, repr=False, compare=False)
+
+    if TYPE_CHECKING:
+        # What may be given is wider than what a section then holds.
+        def __init__(  # noqa: PLR0913, PLR0917  # a section has so many fields
+            self,
+            id: str,  # noqa: A002
+            content: str,
+            priority: int = 500,
+            min: int = 0,  # noqa: A002
+            grow: WeightInput = 0,
+            shrink: WeightInput = 0,
+            strategy: Pipeline | str | None = None,
+            role: str | None = None,
+            extra: Sequence[str] = (),
+            keep: Keep | str = Keep.HEAD,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         # A layout may have a hundred thousand sections, most with plain values: those are passed quickly.
@@ -119,20 +139,21 @@ class Section:
                 f"section {position} is neither a Section nor a mapping, but {type(value).__name__}.",
                 position=position,
             )
-        unknown = [key for key in value if key not in _FIELDS]
-        if unknown:
-            near = difflib.get_close_matches(str(unknown[0]), _FIELDS, 1)
-            hint = f" Did you mean {near[0]!r}?" if near else f" It has: {', '.join(_FIELDS)}."
-            raise InvalidSection(
-                f"section {value.get('id', position)!r} has no field {unknown[0]!r}.{hint}",
-                field=str(unknown[0]),
-            )
-        missing = [name for name in ("id", "content") if name not in value]
-        if missing:
-            raise InvalidSection(
-                f"section {value.get('id', position)!r} needs {missing[0]!r}.", field=missing[0]
-            )
+        if not (value.keys() <= _NAMES and "id" in value and "content" in value):
+            raise cls._misfit(value, position)
         return cls(**value)  # type: ignore[arg-type]  # __post_init__ checks every field
+
+    @staticmethod
+    def _misfit(value: Mapping[str, object], position: int) -> InvalidSection:
+        """The error for a mapping with a key too many, or one missing."""
+        name = value.get("id", position)
+        for key in value:
+            if key not in _NAMES:
+                near = difflib.get_close_matches(str(key), _FIELDS, 1)
+                hint = f" Did you mean {near[0]!r}?" if near else f" It has: {', '.join(_FIELDS)}."
+                return InvalidSection(f"section {name!r} has no field {key!r}.{hint}", field=str(key))
+        missing = "content" if "id" in value else "id"
+        return InvalidSection(f"section {name!r} needs {missing!r}.", field=missing)
 
     def to_dict(self) -> dict[str, object]:
         """The section as plain data; ``Section.of`` reads it back."""
@@ -208,3 +229,4 @@ def _shown(value: object) -> str:
 
 
 _FIELDS = tuple(f.name for f in fields(Section) if f.init)
+_NAMES = frozenset(_FIELDS)

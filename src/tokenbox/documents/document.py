@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from tokenbox.compose.lay_out import SEPARATOR, layout, whatif
 from tokenbox.documents.source import Code
-from tokenbox.errors import DocumentError
+from tokenbox.errors import DocumentError, TokenboxError
+from tokenbox.tokenizers.registry import as_tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -55,7 +56,7 @@ class LayoutDocument:
                 path="budget",
                 code=Code.MISSING_KEY.value,
             )
-        counter = self.tokenizer if tokenizer is None else tokenizer
+        counter = self._own_tokenizer() if tokenizer is None else tokenizer
         return layout(self.sections, budget, counter, self.separator, reclaim=self.reclaim, cache=cache)
 
     def whatif(
@@ -66,5 +67,12 @@ class LayoutDocument:
         cache: CountCache | None = None,
     ) -> list[Layout | ContextCriticalOverflow]:
         """One layout per budget, counting each text once; the document's own budget plays no part."""
-        counter = self.tokenizer if tokenizer is None else tokenizer
+        counter = self._own_tokenizer() if tokenizer is None else tokenizer
         return whatif(self.sections, budgets, counter, self.separator, reclaim=self.reclaim, cache=cache)
+
+    def _own_tokenizer(self) -> Tokenizer:
+        """The tokenizer the document names. Raises :class:`DocumentError` with the code of what failed."""
+        try:
+            return as_tokenizer(self.tokenizer)
+        except TokenboxError as error:
+            raise DocumentError(error.message, file=self.name, path="tokenizer", code=error.code) from None

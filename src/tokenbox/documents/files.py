@@ -33,8 +33,8 @@ class Files:
         self._max_bytes = self._left = max_bytes
         self._read: dict[str, str] = {}
 
-    def text(self, name: str) -> str:
-        """The text of the file ``name``. Raises :class:`FileProblemError`."""
+    def place(self, name: str) -> str:
+        """Where the file ``name`` really is. Raises :class:`FileProblemError` if it may not be used."""
         if "\0" in name:
             raise FileProblemError(
                 Code.FILE_MISSING, f"{shorten(name)} is no file name: it holds a zero byte."
@@ -45,6 +45,11 @@ class Files:
                 Code.FILE_OUTSIDE,
                 f"{shorten(name)} is outside the document's folder. Move it there, or allow files outside.",
             )
+        return resolved
+
+    def text(self, name: str) -> str:
+        """The text of the file ``name``. Raises :class:`FileProblemError`."""
+        resolved = self.place(name)
         if resolved not in self._read:
             bound = f"are left of the {self._max_bytes:,} that the files of one document may have together"
             data = read_bytes(resolved, name, self._left, bound)

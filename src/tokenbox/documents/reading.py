@@ -15,6 +15,7 @@ from tokenbox.documents.syntax_json import parse_json
 from tokenbox.documents.syntax_toml import parse_toml
 from tokenbox.documents.syntax_yaml import parse_yaml
 from tokenbox.errors import DocumentError, LensError
+from tokenbox.tokenizers.registry import FILE_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -123,7 +124,19 @@ def _document(source: Source, files: Files) -> LayoutDocument:
             "the document has no `sections`: a list, each with an `id` and a `content` or `content_file`."
         )
         raise source.error(Code.MISSING_KEY, ("sections",), message)
+    if "tokenizer" in options:
+        options["tokenizer"] = _vocabulary(source, files, options["tokenizer"])
     return LayoutDocument(_Sections(source, files).read(top), name=source.name, **options)
+
+
+def _vocabulary(source: Source, files: Files, tokenizer: str) -> str:
+    """A vocabulary file is relative to the document's folder, and held to it, like every file it names."""
+    if not tokenizer.startswith(FILE_PREFIX):
+        return tokenizer
+    try:
+        return FILE_PREFIX + files.place(tokenizer.removeprefix(FILE_PREFIX))
+    except FileProblemError as problem:
+        raise source.error(problem.code, ("tokenizer",), problem.message, **problem.details) from None
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from tokenbox.tokenizers.cache import CacheInfo, CountCache
 from tokenbox.tokenizers.protocol import AdditiveTokenizer, BaseTokenizer, Tokenizer, TokenizerIdentity
 from tokenbox.tokenizers.registry import CallableTokenizer, TokenizerEntry, as_tokenizer, available, get
+from tokenbox.tokenizers.truncation import truncate
 
 __all__ = [
     "AdditiveTokenizer",
@@ -16,4 +17,5 @@ __all__ = [
     "as_tokenizer",
     "available",
     "get",
+    "truncate",
 ]

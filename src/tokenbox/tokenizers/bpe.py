@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -22,7 +23,7 @@ from tokenbox.tokenizers.published import BASELINES, BpeSpec, fingerprint
 from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from tokenbox.tokenizers.vocabularies import Ranks
 
@@ -40,7 +41,7 @@ _BLANK_RUN: Final = re.compile(r"\s{512,}")
 _WORTH_LOADING_FAST: Final = 25_000_000
 _NEVER: Final = 2**62
 # fastokens takes 's and 'ſ (U+017F) apart where the pattern of o200k does not.
-_NOT_FOR_FAST: Final = "\u017f"
+_NOT_FOR_FAST: Final = ("\u017f", "\u180e")
 # How many characters go to fastokens in one call: bounds the memory of its answer.
 _BATCH: Final = 4_000_000
 
@@ -132,7 +133,7 @@ class BpeTokenizer(BaseTokenizer):
             if size <= CHUNK and self._until_fast > size:  # the usual case, by the shortest way
                 self._until_fast -= size
                 return len(self._ordinary(text))
-            if size <= CHUNK and self._fast is not None and _NOT_FOR_FAST not in text:
+            if size <= CHUNK and self._fast is not None and _for_fast(text):
                 found = self._fast.count(text)
                 if found is not None:
                     return found
@@ -145,13 +146,15 @@ class BpeTokenizer(BaseTokenizer):
 
     def count_batch(self, texts: Sequence[str]) -> list[int]:
         """The counts of many texts, several per call of the engine."""
+        if isinstance(texts, str) or not isinstance(texts, Sequence):
+            raise TokenizerError(f"count_batch takes a list of texts, not {type(texts).__name__}.")
         if self._tiktoken is None:
             self.load()
         counts: list[int] = [0] * len(texts)
         places: list[int] = []
         size = 0
         for place, text in enumerate(texts):
-            if type(text) is not str or len(text) > 2 * CHUNK or (self._fast and _NOT_FOR_FAST in text):
+            if type(text) is not str or len(text) > 2 * CHUNK or (self._fast and not _for_fast(text)):
                 counts[place] = self.count(text)
                 continue
             places.append(place)
@@ -220,7 +223,7 @@ class BpeTokenizer(BaseTokenizer):
         if exact is None:
             raise _NotLoadedError
         if len(chunk) <= 2 * CHUNK:
-            return exact.ordinary if self._fast is None or _NOT_FOR_FAST in chunk else self._fast_or_exact
+            return exact.ordinary if self._fast is None or not _for_fast(chunk) else self._fast_or_exact
         if any(run.end() - run.start() > _LONGEST_BLANK_RUN for run in _BLANK_RUN.finditer(chunk)):
             return exact.by_pieces
         return exact.ordinary if self.cuts_proven else exact.ordinary_or_by_pieces
@@ -253,6 +256,11 @@ class _NotLoadedError(Exception):
 
 def _not_loaded(_text: str) -> Sequence[int]:
     raise _NotLoadedError
+
+
+def _for_fast(text: str) -> bool:
+    """Whether fastokens counts the text as tiktoken does."""
+    return not any(character in text for character in _NOT_FOR_FAST)
 
 
 def refusal(text: object, error: Exception) -> TokenizerError:

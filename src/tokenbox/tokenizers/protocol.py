@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from tokenbox.errors import UnsupportedOperation
+from tokenbox.errors import TokenizerError, UnsupportedOperation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,6 +83,8 @@ class BaseTokenizer:
         raise NotImplementedError
 
     def count_batch(self, texts: Sequence[str]) -> list[int]:
+        if isinstance(texts, str):
+            raise TokenizerError("count_batch takes a list of texts, not str.")
         count = self.count
         return [count(text) for text in texts]
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import difflib
 import hashlib
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import FunctionType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from tokenbox.errors import TokenboxError, TokenizerError, UnknownTokenizer
 from tokenbox.tokenizers.protocol import BaseTokenizer, Tokenizer, TokenizerIdentity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
 Engine = Literal["auto", "tiktoken", "fast"]
 
@@ -52,6 +53,10 @@ def get(name: str, engine: Engine = "auto") -> Tokenizer:
 
     Raises :class:`UnknownTokenizer`, :class:`VocabularyError` for a file, or ``MissingExtra``.
     """
+    if not isinstance(name, str):
+        raise TokenizerError(f"a tokenizer's name is text, not {type(name).__name__}.")
+    if engine not in get_args(Engine):
+        raise TokenizerError(f"no engine {engine!r}. There are: {', '.join(get_args(Engine))}.")
     if name.startswith(FILE_PREFIX):
         from tokenbox.tokenizers.files import open_vocabulary  # noqa: PLC0415  # on use
 
@@ -129,8 +134,13 @@ def as_tokenizer(value: str | Tokenizer | Callable[[str], int]) -> Tokenizer:
         return value
     if callable(value):
         return CallableTokenizer(value)
+    count = getattr(value, "count", None)
+    if callable(count) and not isinstance(value, Sequence):  # a list has a count too
+        return CallableTokenizer(count, name=type(value).__qualname__)
+    hint = " Of a tiktoken Encoding, give lambda text: len(encoding.encode_ordinary(text))."
     raise TokenizerError(
         f"a tokenizer is a name, an object with count(), or a function, not {type(value).__name__}."
+        + (hint if hasattr(value, "encode_ordinary") else "")
     )
 
 

@@ -56,6 +56,9 @@ def truncate(
     ``size``: the count of the whole text, if known. A text that fits is returned itself.
     Raises :class:`TokenizerError` for a budget that is no whole number >= 0, or an unknown ``keep``.
     """
+    whole: object = text
+    if not isinstance(whole, str):
+        raise TokenizerError(f"only text can be cut, not {type(whole).__name__}.")
     given: object = max_tokens
     if isinstance(given, bool) or not isinstance(given, int) or given < 0:
         raise TokenizerError(f"max_tokens is {max_tokens!r}. Give a whole number of tokens, 0 or more.")

@@ -103,7 +103,7 @@ class _Paragraph:
         return end
 
     def code(self, match: re.Match[str]) -> int:
-        places = self.ticks[len(match[0])]
+        places = self.ticks.get(len(match[0]), [])  # none for what an escape has cut short
         while places and places[-1] < match.end():
             places.pop()
         if not places:

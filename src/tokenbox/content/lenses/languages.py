@@ -177,11 +177,11 @@ LANGUAGES = (
         (attribute_item) @skip
         """,
         _signs(
-            r"^\s*(?:pub(?:\(\w+\))? )?(?:const |async |unsafe )*fn \w+.*(?:\{|\(|,|->.*)$",
+            r"^[ \t]*(?:pub(?:\(\w+\))? )?(?:const |async |unsafe )*fn \w+.*(?:\{|\(|,|->.*)$",
             r"^(?:pub )?use [\w:]+(?:::|;)",
             r"^impl(?:<.*>)? .*\{$",
             r"^(?:pub(?:\(\w+\))? )?(?:struct|enum|trait) \w+.*[{;]$",
-            r"^\s*#!?\[\w+",
+            r"^[ \t]*#!?\[\w+",
             r"\blet mut \w+",
         ),
         aliases=("rs",),
@@ -204,7 +204,7 @@ LANGUAGES = (
             r"^package [\w.]+;$",
             r"^import (?:static )?[\w.]+(?:\.\*)?;$",
             r"^(?:public |final |abstract )*(?:class|interface|record|enum) \w+.*\{$",
-            r"^\s+(?:public|private|protected) (?:static )?(?:final )?[\w<>\[\], ]+ \w+\(",
+            r"^[ \t]+(?:public|private|protected) (?:static )?(?:final )?[\w<>\[\], ]+ \w+\(",
         ),
     ),
     Language(

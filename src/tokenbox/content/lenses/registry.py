@@ -116,7 +116,7 @@ def register_lens(
             f"a lens called {name!r} is there already (version {_KINDS[name].version}). Choose another name.",
             lens=name,
         )
-    if not version:
+    if type(version) is not str or not version:
         raise LensError(f"the lens {name!r} needs a version such as '1', not {version!r}.", lens=name)
     if not callable(function):
         raise LensError(f"the lens {name!r} needs a function from text to text, not {function!r}.", lens=name)
@@ -173,5 +173,11 @@ def _try_out(lens: Lens) -> None:
             raise LensError(
                 f"the lens {lens} gives two results for one text: {first!r} and {second!r} for {text!r}. "
                 "A lens depends on nothing but its text and arguments.",
+                lens=str(lens),
+            )
+        if lens.apply(first, tokenizer) != first:
+            raise LensError(
+                f"the lens {lens} changes its own result: {first!r}, of {text!r}, becomes "
+                f"{lens.apply(first, tokenizer)!r}. Twice must be the same as once.",
                 lens=str(lens),
             )

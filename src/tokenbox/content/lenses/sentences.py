@@ -41,7 +41,8 @@ def first_sentences(text: str, count: int) -> str:
         found += _NEXT.search(text, start, end) is not None
         start = end
         if found == count:
-            return text[:end]
+            # Blanks before an empty line would be gone the second time, when no empty line follows.
+            return text[:end].rstrip() if match["gap"] else text[:end]
     return text
 
 

@@ -1,0 +1,111 @@
+"""Markdown mode: a heading or a bold role per block.
+
+Contents are always printed byte for byte. Code, data, trees and diffs stand in a fence that is longer than
+any run of backticks inside. Other contents stand bare, as in the LCP reference, unless one of their lines
+could be taken for the beginning of a block of ours: a role such as ``**System**:``, one of our headings,
+an omission, a data fence, ``## name`` followed by a fence. Then they too stand in a fence, without a
+language. A content that begins with such a bare fence stands in one as well, so nothing is ambiguous.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from tokenbox.content.block_kinds import DataFormat, Role
+from tokenbox.render.markup import LINE_BREAKS, Markup
+from tokenbox.render.templates import Mode, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tokenbox.content.block_kinds import BlockType
+
+_FENCE = "```"
+_BACKTICKS = re.compile("`+")
+
+_ROLES = "|".join(role.display for role in Role)
+_FORMATS = "|".join(data_format.display for data_format in DataFormat)
+_OURS = (
+    rf"\*\*(?:{_ROLES})\*\*(?: \(summary\))?:"
+    r"|### (?:File Tree: |Tool: |Document: |Diff: |Image \(|Extension: |Data \[)"
+    r"|\*\[Embedding ref: |_\[Omitted: |<!-- unknown block type 0x"
+)
+# ``## name``, as a heading is in most documents, is ours only with a code fence or a summary.
+_CODE = r"## [^\n]*(?:\n\n```|\(summary\)|\n*\Z)"
+_DATA = rf"```+(?:{_FORMATS})(?:\n|\Z)"
+_BREAK = f"[{LINE_BREAKS}]"
+_SUSPECT = re.compile(
+    rf"(?:\A|{_BREAK})[ \t]*(?:{_OURS}|{_CODE})|(?:\A|\n\n){_DATA}|\A`{{3,}}(?:\n|\Z)", re.IGNORECASE
+)
+# A line of ours cannot do without one of these.
+_MARKS = ("**", "##", "*[", "_[", "<!--", _FENCE)
+
+_HEAD = re.compile(
+    rf"\*\*(?:{_ROLES})\*\*(?: \(summary\))?:(?: |\n\n(?=`{{3,}}\n))"
+    r"|## [^\n]*\n\n|### [^\n]*\n\n|\*\[Embedding ref: [^\n]*\]\* \(summary\)\n\n|<!-- unknown[^\n]*-->\n"
+    rf"|(?=```+(?:{_FORMATS})\n)",
+    re.IGNORECASE,
+)
+_LINE = re.compile(r"(?:_\[Omitted: |\*\[Embedding ref: )[^\n]*(?=\n\n|\Z)")
+_OPEN = re.compile(r"(`{3,})([^\n`]*)\n")
+_NEXT = re.compile(rf"\n\n(?={_OURS}|{_CODE}|{_DATA})", re.IGNORECASE)
+
+
+def guard(body: str, kind: BlockType | None) -> tuple[str, Mapping[str, str]]:  # noqa: ARG001  # as in all modes
+    """``body`` unchanged, and the fence it stands in, if any."""
+    longest = max(map(len, _BACKTICKS.findall(body)), default=0) if "`" in body else 0
+    fence = "`" * max(len(_FENCE), longest + 1)
+    bare = {"fence": fence, "open": "", "inline": " ", "close": ""}
+    if any(mark in body for mark in _MARKS) and _SUSPECT.search(body):
+        return body, {**bare, "open": f"{fence}\n", "inline": f"\n\n{fence}\n", "close": f"\n{fence}"}
+    return body, bare
+
+
+def bodies(text: str) -> list[str]:
+    """The body of each piece of a rendering, in order; ``""`` for one that has none."""
+    found, at = [], 0
+    while at < len(text):
+        head = _HEAD.match(text, at)
+        line = None if head else _LINE.match(text, at)
+        if line is not None:
+            found.append("")
+            at = line.end() + len("\n\n")
+            continue
+        if head is None:
+            raise ValueError(f"no block begins at character {at}")
+        start, opening = head.end(), _OPEN.match(text, head.end())
+        if opening is not None and (
+            not opening[2]
+            or head[0].startswith("## ")
+            or not head[0]
+            or (head[0].startswith("### Diff") and opening[2] == "diff")
+        ):
+            fence = re.compile(f"`{{{len(opening[1])},}}").search(text, opening.end())
+            if fence is None:
+                raise ValueError(f"the fence at character {start} is not closed")
+            stop = fence.end() - len(opening[1])
+            inside = head[0].startswith(("### File Tree: ", "### Diff: ")) and not head[0].endswith(
+                "(summary)\n\n"
+            )
+            found.append(text[opening.end() : stop - (not inside)])
+            at = fence.end() + len("\n\n")
+        else:
+            following = _NEXT.search(text, start)
+            stop = following.start() if following else len(text)
+            found.append(text[start:stop])
+            at = stop + len("\n\n")
+    return found
+
+
+MARKDOWN = Markup(
+    mode=Mode.MARKDOWN,
+    start="",
+    end="",
+    separator="\n\n",
+    before_piece="",
+    after_piece="",
+    escape=one_line,
+    guard=guard,
+    bodies=bodies,
+)

@@ -1,0 +1,69 @@
+r"""Minimal mode: a line ``--- name ---`` or a word ``[role]`` per block, the least markup.
+
+Contents stand bare. A line of a content that could be taken for one of these, or for an omission, gets a
+backslash before it (after its indent), and one that has such backslashes already gets one more; so nothing
+is lost, and :func:`bodies` gives the contents back.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from tokenbox.content.block_kinds import BlockType, Role
+from tokenbox.render.markup import LINE_BREAKS, Markup
+from tokenbox.render.templates import Mode, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_ROLES = "|".join(role.display for role in Role)
+_NO_BREAK = f"[^{LINE_BREAKS}]"
+_OURS = (
+    rf"--- {_NO_BREAK}*---[ \t]*(?=[{LINE_BREAKS}]|\Z)"
+    rf"|\[(?:(?:{_ROLES})(?:, summary)?\]|omitted: |embed-ref: )"
+)
+_SUSPECT = re.compile(rf"((?:\A|[{LINE_BREAKS}])[ \t]*)(\\*)(?={_OURS})", re.IGNORECASE)
+# A line of ours cannot do without one of these.
+_HINT = re.compile(rf"--- |\[(?:{_ROLES}|omitted: |embed-ref: )", re.IGNORECASE)
+_PIECE = re.compile(
+    rf"(?:\A|\n\n)(?:(?P<whole>\[(?:omitted|embed-ref): {_NO_BREAK}*\](?=\n\n|\Z))"
+    rf"|--- {_NO_BREAK}*---\n|\[(?:{_ROLES})(?:, summary)?\] )"
+)
+
+
+def guard(body: str, kind: BlockType | None) -> tuple[str, Mapping[str, str]]:  # noqa: ARG001  # as in all modes
+    """``body`` with a backslash before each line that could be one of ours."""
+    if _HINT.search(body) is None:
+        return body, {}
+    return _SUSPECT.sub(r"\1\2\\", body), {}
+
+
+def unguard(body: str) -> str:
+    """The body that :func:`guard` was given."""
+    if _HINT.search(body) is None:
+        return body
+    return _SUSPECT.sub(lambda match: match[1] + match[2][1:], body)
+
+
+def bodies(text: str) -> list[str]:
+    """The body of each piece of a rendering, in order; ``""`` for one that has none."""
+    heads = list(_PIECE.finditer(text))
+    ends = [*[head.start() for head in heads[1:]], len(text)]
+    return [
+        "" if head["whole"] else unguard(text[head.end() : end])
+        for head, end in zip(heads, ends, strict=True)
+    ]
+
+
+MINIMAL = Markup(
+    mode=Mode.MINIMAL,
+    start="",
+    end="",
+    separator="\n\n",
+    before_piece="",
+    after_piece="",
+    escape=one_line,
+    guard=guard,
+    bodies=bodies,
+)

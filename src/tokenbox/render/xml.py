@@ -1,0 +1,127 @@
+"""XML mode: an element per block inside ``<context>``.
+
+Contents are printed as they are, as in the LCP reference, so the result is for models and not for XML
+parsers. What a content may not hold is a tag of ours: there ``<`` is printed as ``&lt;``. That is done
+for the closing tag of the block's own element and of ``<context>``, and for the opening tags with their
+first attribute as we write them (``<turn role=``), in upper or lower case; so ordinary ``<code>`` in a
+document stays as it is. Where a content holds such a place with ``&lt;`` already, ``&`` becomes ``&amp;``;
+so nothing is lost, and :func:`bodies` gives the contents back.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+from tokenbox.content.block_kinds import BlockType
+from tokenbox.render.markup import Markup
+from tokenbox.render.templates import Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_ELEMENTS = {
+    BlockType.CODE: "code",
+    BlockType.CONVERSATION: "turn",
+    BlockType.FILE_TREE: "tree",
+    BlockType.TOOL_RESULT: "tool",
+    BlockType.DOCUMENT: "doc",
+    BlockType.STRUCTURED_DATA: "data",
+    BlockType.DIFF: "diff",
+    BlockType.EMBEDDING_REF: "embed-ref",
+    BlockType.IMAGE: "image",
+    BlockType.EXTENSION: "ext",
+}
+_TYPES = {element: kind for kind, element in _ELEMENTS.items()}
+
+# What follows ``<`` in an opening tag as we write it.
+_OPENINGS = (
+    r"context\s*>|!--\s*unknown\s+block\s+type|(?:code\s+lang|turn\s+role|tree\s+root|tool\s+name|doc\s+title"
+    r"|data\s+format|diff\s+path|embed-ref\s+model|image\s+type|ext\s+ns|omitted\s+(?:type|priority))\s*="
+)
+_PIECE = re.compile(
+    r"<(?P<element>code|turn|tree|tool|doc|data|diff|embed-ref|image|ext|omitted)"
+    r'(?: [a-z]+="[^"]*")*(?P<end> />|>)'
+    r"|<!-- unknown block type 0x[0-9A-F]{2}(?: \(summary\))? -->\n"
+)
+_NEXT_PIECE = re.compile(rf"\n\n(?=<(?:{_OPENINGS}))|\n</context>\Z")
+
+
+def escape(name: str) -> str:
+    """A name as the value of an attribute (lcp-wire 8.5)."""
+    if "&" in name:
+        name = name.replace("&", "&amp;")
+    return name.replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+
+
+@cache
+def _ours(kind: BlockType | None) -> str:
+    """What follows ``<`` in a tag that a body of this type must not hold."""
+    closing = "|".join(["context", *([_ELEMENTS[kind]] if kind is not None else [])])
+    return rf"(?i:/\s*(?:{closing})(?![\w.:-])|{_OPENINGS})"
+
+
+# Each pattern begins with one character that is looked for fast.
+@cache
+def _tag(kind: BlockType | None) -> re.Pattern[str]:
+    return re.compile(rf"<(?={_ours(kind)})")
+
+
+@cache
+def _escaped_tag(kind: BlockType | None) -> re.Pattern[str]:
+    return re.compile(rf"&((?:amp;)*lt;)(?={_ours(kind)})")
+
+
+def guard(body: str, kind: BlockType | None) -> tuple[str, Mapping[str, str]]:
+    """``body`` without any tag of ours."""
+    if "&" in body:
+        body = _escaped_tag(kind).sub(r"&amp;\1", body)
+    return _tag(kind).sub("&lt;", body), {}
+
+
+def unguard(body: str, kind: BlockType | None) -> str:
+    """The body that :func:`guard` was given."""
+    if "&" not in body:
+        return body
+    return _escaped_tag(kind).sub(lambda match: "<" if match[1] == "lt;" else "&" + match[1][4:], body)
+
+
+def bodies(text: str) -> list[str]:
+    """The body of each piece of a rendering, in order; ``""`` for one that has none."""
+    found, at, end = [], len("<context>\n"), len(text) - len("\n</context>")
+    while at < end:
+        opening = _PIECE.match(text, at)
+        if opening is None:
+            raise ValueError(f"no block begins at character {at}")
+        element, start = opening["element"], opening.end()
+        kind = _TYPES.get(element or "")
+        if element is None:
+            following = _NEXT_PIECE.search(text, start)
+            stop = at = following.start() if following else end
+            found.append(unguard(text[start:stop], None))
+        elif opening["end"] == " />":
+            found.append("")
+            at = start
+        else:
+            stop = text.index(f"</{element}>", start)
+            at = stop + len(f"</{element}>")
+            framed = element != "turn"
+            closed = framed and (element not in ("tree", "diff") or 'summary="true"' in opening[0])
+            found.append(unguard(text[start + framed : stop - closed], kind))
+        at += len("\n\n")
+    return found
+
+
+XML = Markup(
+    mode=Mode.XML,
+    # The newlines belong to the pieces, so that every join of two parts is the same: nothing.
+    start="<context>",
+    end="</context>",
+    separator="",
+    before_piece="\n",
+    after_piece="\n",
+    escape=escape,
+    guard=guard,
+    bodies=bodies,
+)

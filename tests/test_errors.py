@@ -1,0 +1,59 @@
+"""Errors travel between processes, and every code is used once."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+import tokenbox
+from tokenbox import errors
+from tokenbox.errors import ContextCriticalOverflow, DocumentError, InvalidText, MissingExtra, TokenboxError
+
+
+def kinds(base: type[TokenboxError] = TokenboxError) -> list[type[TokenboxError]]:
+    return [base, *(kind for sub in base.__subclasses__() for kind in kinds(sub))]
+
+
+def overflow() -> TokenboxError:
+    with pytest.raises(ContextCriticalOverflow) as caught:
+        tokenbox.layout([{"id": "a", "content": "abc"}], 1, "utf8-bytes")
+    return caught.value
+
+
+EXAMPLES = [
+    overflow(),
+    DocumentError("wrong", file="a.toml", line=3, path="sections[0]", code="document_wrong_type"),
+    InvalidText.at("a\ud800"),
+    MissingExtra.of("the engine", "fast"),
+    *(
+        kind("what was wrong", figure=1)
+        for kind in kinds()
+        if kind not in {ContextCriticalOverflow, DocumentError} and kind.__module__ == errors.__name__
+    ),
+]
+
+
+@pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
+def test_an_error_comes_back_whole(error: TokenboxError) -> None:
+    for again in (pickle.loads(pickle.dumps(error)), copy.deepcopy(error)):
+        assert type(again) is type(error)
+        assert str(again) == str(error)
+        assert again.to_dict() == error.to_dict()
+        assert vars(again) == vars(error)
+
+
+def test_every_code_is_its_own() -> None:
+    codes = [kind.code for kind in kinds() if kind.__module__ == errors.__name__]
+    assert len(set(codes)) == len(codes)
+
+
+def test_a_layout_travels_without_its_tokenizer() -> None:
+    made = tokenbox.layout([{"id": "a", "content": "some text", "shrink": 1}], 2, "o200k_base")
+    again = pickle.loads(pickle.dumps(made))
+    assert again == made
+    assert again.to_dict() == made.to_dict()
+    with pytest.raises(tokenbox.TokenboxError, match="without its tokenizer"):
+        again.whatif([1])
+    assert [one.budget for one in made.whatif([1, 2]) if isinstance(one, tokenbox.Layout)] == [1, 2]
