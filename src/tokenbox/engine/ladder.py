@@ -1,4 +1,4 @@
-"""The priority ladder: blocks laid out into a budget (LCP SPEC_08, as docs/layout.md section 4 states it).
+"""The priority ladder: blocks laid out into a budget (LCP SPEC_08, as docs/blocks.md states it).
 
 The engine sees the class of each block and a :class:`Whole`, which it can ask what it counts now and change;
 it never sees a text. Every test is one of the whole that would be emitted now.
