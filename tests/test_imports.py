@@ -23,6 +23,7 @@ HEAVY = {
     *(
         "asyncio",
         "blake3",
+        "detect_secrets",
         "fastokens",
         "gguf",
         "http",
@@ -31,7 +32,18 @@ HEAVY = {
         "llama_models",
         "lzma",
     ),
-    *("mistral_common", "numpy", "re2", "regex", "rich", "sentencepiece", "socket", "sqlite3", "ssl"),
+    *(
+        "mistral_common",
+        "numpy",
+        "pathspec",
+        "re2",
+        "regex",
+        "rich",
+        "sentencepiece",
+        "socket",
+        "sqlite3",
+        "ssl",
+    ),
     *(
         "tiktoken",
         "tokenizers",

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tokenbox.cli import count, diff, layout, lenses, schema, tokenizers
+from tokenbox.cli import count, diff, layout, lcp, lenses, pack, schema, tokenizers
 from tokenbox.cli.outcome import Exit, report
 from tokenbox.cli.streams import (
     ReaderGoneError,
@@ -24,7 +24,7 @@ from tokenbox.errors import TokenboxError
 from tokenbox.render.lines import printable
 
 EPILOG = (
-    "Exit status: 0 done, 2 bad usage or input, 3 the critical sections do not fit, 130 interrupted, 1 a bug."
+    "Exit status: 0 done, 2 bad usage or input, 3 what is critical does not fit, 130 interrupted, 1 a bug."
 )
 
 
@@ -41,12 +41,14 @@ def build_app() -> typer.Typer:
     for command in (
         count.count,
         layout.layout,
+        pack.pack,
         diff.diff,
         tokenizers.tokenizers,
         lenses.lenses,
         schema.schema,
     ):
         app.command()(command)
+    app.add_typer(lcp.build_app(), name="lcp")
     return app
 
 
@@ -88,7 +90,7 @@ def run(arguments: list[str]) -> int:
 
 def _invoke(arguments: list[str]) -> int:
     try:
-        status = build_app()(args=arguments, prog_name="tokenbox", standalone_mode=False)
+        status = build_app()(args=pack.with_revision(arguments), prog_name="tokenbox", standalone_mode=False)
     except (ReaderGoneError, TokenboxError):
         raise
     except SystemExit as ended:

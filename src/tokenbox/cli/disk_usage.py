@@ -1,0 +1,65 @@
+"""Tokens per folder and file, as a disk-usage view shows bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tokenbox.content.blocks import PayloadBlock
+from tokenbox.pack.listing import branches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tokenbox.pack import Collection
+    from tokenbox.pack.listing import Branch
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the view."""
+
+    name: str
+    depth: int
+    tokens: int
+    is_folder: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """A file or folder; ``tokens`` is the sum of the counts of the contents in it, without markup."""
+
+    name: str
+    tokens: int
+    inside: tuple[Usage, ...] | None
+
+    def rows(self, depth: int = 0) -> Iterator[Row]:
+        """This and what is in it, the largest first."""
+        yield Row(self.name, depth, self.tokens, self.inside is not None)
+        for part in self.inside or ():
+            yield from part.rows(depth + 1)
+
+    def to_dict(self) -> dict[str, object]:
+        record: dict[str, object] = {"name": self.name, "tokens": self.tokens}
+        return (
+            record if self.inside is None else {**record, "inside": [part.to_dict() for part in self.inside]}
+        )
+
+
+def usage_of(collection: Collection, counter: Tokenizer) -> Usage:
+    """The tokens of the packed folder. A file that is only named in the tree counts none."""
+    blocks = [
+        (file.path, collection.blocks[file.block]) for file in collection.files if file.block is not None
+    ]
+    texts = [block.lossy_text for _, block in blocks if isinstance(block, PayloadBlock)]
+    counts = dict(zip((path for path, _ in blocks), counter.count_batch(texts), strict=True))
+    return _usage(".", branches({file.path: counts.get(file.path, 0) for file in collection.files}))
+
+
+def _usage(name: str, branch: Branch | int) -> Usage:
+    if isinstance(branch, int):
+        return Usage(name, branch, None)
+    parts = [_usage(inner, below) for inner, below in branch.items()]
+    parts.sort(key=lambda part: -part.tokens)  # stable: equals stay in the order of their names
+    return Usage(name, sum(part.tokens for part in parts), tuple(parts))

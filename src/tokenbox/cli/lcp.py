@@ -1,0 +1,360 @@
+"""``tokenbox lcp``: packs (``.bcp``) read, checked, rendered and written."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tokenbox.cli import terminal
+from tokenbox.cli.count import DEFAULT_TOKENIZER
+from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.pack import deliver
+from tokenbox.cli.streams import (
+    MAX_BYTES,
+    STDIN,
+    UnreadableInput,
+    json_bytes,
+    read_text,
+    standard_input,
+    write_bytes,
+    write_error,
+    write_text,
+)
+
+if TYPE_CHECKING:
+    from tokenbox.compose.block_record import BlockLayout
+    from tokenbox.lcp import ContentStore, Pack
+
+PackFile = Annotated[str, typer.Argument(metavar="FILE", help="A pack; - is standard input.")]
+Store = Annotated[
+    str | None, typer.Option("--store", metavar="DIR", help="Where the contents are that the pack refers to.")
+]
+TokenizerName = Annotated[
+    str, typer.Option("--tokenizer", "-t", metavar="NAME", help="A name of `tokenbox tokenizers`.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Output = Annotated[
+    str | None, typer.Option("--output", "-o", metavar="FILE", help="Write there, all at once or not at all.")
+]
+
+
+class Mode(StrEnum):
+    """How a pack is rendered."""
+
+    XML = "xml"
+    MARKDOWN = "markdown"
+    MINIMAL = "minimal"
+
+
+class VerbosityChoice(StrEnum):
+    """How much of each block is shown."""
+
+    FULL = "full"
+    SUMMARY = "summary"
+    ADAPTIVE = "adaptive"
+
+
+def build_app() -> typer.Typer:
+    """The commands."""
+    app = typer.Typer(
+        help="Read, check, render and write LCP/BCP packs.",
+        rich_markup_mode="markdown" if sys.stdout.isatty() else None,
+        no_args_is_help=True,
+    )
+    for command in (inspect, validate, encode, decode, render, stats):
+        app.command()(command)
+    return app
+
+
+def inspect(
+    file: PackFile, tokenizer: TokenizerName = DEFAULT_TOKENIZER, store: Store = None, as_json: AsJson = False
+) -> int:
+    """List the blocks of a pack.
+
+    Example: tokenbox lcp inspect context.bcp
+    """
+    with reporting(as_json=as_json):
+        pack = _read(file, store)
+        layout = _layout(pack, tokenizer)
+        sizes = {} if layout is None else {result.index: result for result in layout.blocks}
+        rows = []
+        for index, (block, frame) in enumerate(zip(pack.blocks, pack.frames, strict=True)):
+            flags = [
+                name
+                for name, on in (
+                    ("summary", block.summary is not None),
+                    ("compressed", frame.compressed),
+                    ("reference", frame.reference),
+                )
+                if on
+            ]
+            result = sizes.get(index)
+            rows.append(
+                {
+                    "index": index,
+                    "type": block.type_name,
+                    "description": _description(block) if result is None else result.description,
+                    "bytes": frame.stored_size,
+                    "tokens": None if result is None else result.base_size,
+                    "priority": None if result is None else result.priority.display,
+                    "flags": flags,
+                }
+            )
+        if as_json:
+            write_bytes(json_bytes({"header": _header(pack), "blocks": rows}))
+            return Exit.OK
+        about = "~" if layout is not None and not layout.tokenizer.exact else ""
+        shown = [
+            [
+                str(row["index"]),
+                str(row["type"]),
+                f"{row['bytes']:,}",
+                "-" if row["tokens"] is None else f"{about}{row['tokens']:,}",
+                str(row["priority"] or "-"),
+                ",".join(row["flags"]) or "-",  # type: ignore[arg-type]  # a list, by the lines above
+                str(row["description"]),
+            ]
+            for row in rows
+        ]
+        heads = ("#", "type", "stored", "tokens", "priority", "flags", "what")
+        terminal.show(terminal.table(heads, shown))
+    return Exit.OK
+
+
+def validate(file: PackFile, store: Store = None, as_json: AsJson = False) -> int:
+    """Check that a pack can be read. Exit status 2 if not, with the fault and where it is.
+
+    Example: tokenbox lcp validate context.bcp
+    """
+    with reporting(as_json=as_json):
+        pack = _read(file, store)
+        if as_json:
+            write_bytes(json_bytes({"valid": True, "header": _header(pack), "blocks": len(pack.blocks)}))
+        else:
+            write_text(f"valid: {len(pack.blocks):,} block{'' if len(pack.blocks) == 1 else 's'}\n")
+    return Exit.OK
+
+
+def encode(
+    manifest: Annotated[
+        str, typer.Argument(metavar="MANIFEST", help="A .json or .toml file; - is JSON on standard input.")
+    ],
+    store: Store = None,
+    output: Output = None,
+) -> int:
+    """Write a pack from a manifest; docs/pack.md has its schema.
+
+    Example: tokenbox lcp encode manifest.toml -o context.bcp
+    """
+    with reporting():
+        if output is None and terminal.is_seen():
+            raise UsageProblem("a .bcp pack is no text for a terminal. Name a file with -o, or use a pipe.")
+        from tokenbox.lcp.encoder import encode_entries  # noqa: PLC0415  # only who writes packs needs it
+        from tokenbox.pack.manifest import read_manifest  # noqa: PLC0415
+
+        folder = Path() if manifest == STDIN else Path(manifest).parent
+        read = read_manifest(_manifest(manifest), lambda name: _bytes_of(str(folder / name)))
+        data = encode_entries(
+            read.entries, _store(store), compression=read.compression, deduplicate=read.deduplicate
+        )
+        deliver(data, output)
+    return Exit.OK
+
+
+def decode(
+    file: PackFile,
+    store: Store = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON. There is no other form yet.")] = False,
+) -> int:
+    """Print the blocks of a pack as a manifest, which `tokenbox lcp encode` takes.
+
+    Example: tokenbox lcp decode context.bcp --json
+    """
+    with reporting(as_json=as_json):
+        if not as_json:
+            raise UsageProblem(
+                "say --json: decoded blocks are printed as JSON. For text: tokenbox lcp render."
+            )
+        from tokenbox.pack.manifest import block_record  # noqa: PLC0415
+
+        pack = _read(file, store)
+        record = {
+            "header": _header(pack),
+            "compression": "whole" if pack.header.compressed else "none",
+            "blocks": [
+                {**block_record(block), **({"compress": True} if frame.compressed else {})}
+                for block, frame in zip(pack.blocks, pack.frames, strict=True)
+            ],
+        }
+        write_bytes(json_bytes(record))
+    return Exit.OK
+
+
+def render(  # noqa: PLR0913, PLR0917  # one parameter per option
+    file: PackFile,
+    mode: Annotated[Mode, typer.Option("--format", "-f", help="How.")] = Mode.XML,
+    budget: Annotated[
+        int | None, typer.Option("--budget", "-b", metavar="TOKENS", min=0, help="Never more than this.")
+    ] = None,
+    verbosity: Annotated[
+        VerbosityChoice, typer.Option("--verbosity", help="full and summary ignore the budget.")
+    ] = VerbosityChoice.ADAPTIVE,
+    types: Annotated[
+        str | None, typer.Option("--types", metavar="A,B", help="Only blocks of these types.")
+    ] = None,
+    soft: Annotated[bool, typer.Option("--soft", help="Critical blocks may go over the budget.")] = False,
+    tokenizer: TokenizerName = DEFAULT_TOKENIZER,
+    store: Store = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the record.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show what became of each block instead.")
+    ] = False,
+    output: Output = None,
+) -> int:
+    """Render a pack as text for a model.
+
+    Example: tokenbox lcp render context.bcp --budget 8000 --format markdown
+    """
+    with reporting(as_json=as_json):
+        if explain and (as_json or output is not None):
+            raise UsageProblem("--explain shows the layout instead of the text. Leave out --json and -o.")
+        result = _rendered(
+            _read(file, store),
+            tokenizer,
+            budget=budget,
+            mode=mode.value,
+            verbosity=verbosity.value,
+            include_types=None if types is None else _types(types),
+            soft=soft,
+        )
+        if explain:
+            write_text(result.explain() + "\n")
+        else:
+            deliver(json_bytes(result.to_dict()) if as_json else result.text.encode(), output)
+        if result.over:
+            about = "" if result.tokenizer.exact else "~"
+            write_error(f"note: {about}{result.over:,} tokens over the budget of {result.budget:,}\n")
+    return Exit.OK
+
+
+def stats(
+    file: PackFile, tokenizer: TokenizerName = DEFAULT_TOKENIZER, store: Store = None, as_json: AsJson = False
+) -> int:
+    """Compare the renderings of a pack, in tokens and bytes, with plain Markdown.
+
+    Example: tokenbox lcp stats context.bcp
+    """
+    with reporting(as_json=as_json):
+        data = _bytes_of(file)
+        pack = _decoded(data, store)
+        results = {mode: _rendered(pack, tokenizer, mode=mode.value) for mode in Mode}
+        plain = results[Mode.MARKDOWN]
+        rows = [
+            {
+                "form": mode.value,
+                "bytes": len(result.text.encode()),
+                "tokens": result.total,
+                "of_markdown": f"{result.total * 1000 // max(1, plain.total) / 10:.1f} %",
+            }
+            for mode, result in results.items()
+        ]
+        if as_json:
+            record = {
+                "tokenizer": plain.tokenizer.to_dict(),
+                "pack_bytes": len(data),
+                "blocks": len(pack.blocks),
+            }
+            write_bytes(json_bytes({**record, "renderings": rows}))
+            return Exit.OK
+        about = "" if plain.tokenizer.exact else "~"
+        shown = [[r["form"], f"{r['bytes']:,}", f"{about}{r['tokens']:,}", r["of_markdown"]] for r in rows]
+        shown.append(["pack", f"{len(data):,}", "-", "-"])
+        terminal.show(
+            terminal.table(("form", "bytes", "tokens", "of Markdown"), [[str(c) for c in r] for r in shown])
+        )
+    return Exit.OK
+
+
+def _read(file: str, store: str | None) -> Pack:
+    return _decoded(_bytes_of(file), store)
+
+
+def _decoded(data: bytes, store: str | None) -> Pack:
+    from tokenbox.lcp import decode as decode_pack  # noqa: PLC0415  # the help needs no codec
+
+    return decode_pack(data, _store(store))
+
+
+def _store(store: str | None) -> ContentStore | None:
+    from tokenbox.store.content_store import DirectoryStore  # noqa: PLC0415
+
+    return None if store is None else DirectoryStore(store)
+
+
+def _bytes_of(name: str) -> bytes:
+    shown = "standard input" if name == STDIN else name
+    try:
+        if name == STDIN:
+            data = standard_input().read(MAX_BYTES + 1)
+        else:
+            with Path(name).open("rb") as file:
+                data = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise UnreadableInput(f"{shown} cannot be read: {said}.", file=name) from None
+    if len(data) > MAX_BYTES:
+        raise UnreadableInput(
+            f"{shown} has more than {MAX_BYTES:,} bytes. Split it.", file=name, limit=MAX_BYTES
+        )
+    return data
+
+
+def _manifest(name: str) -> object:
+    text = read_text(name)
+    try:
+        found: object = tomllib.loads(text) if name.lower().endswith(".toml") else json.loads(text)
+    except RecursionError:
+        raise UnreadableInput(f"{name} is nested too deep.", file=name) from None
+    except ValueError as error:
+        kind = "TOML" if name.lower().endswith(".toml") else "JSON"
+        raise UnreadableInput(f"{name} is no {kind}: {error}.", file=name) from None
+    return found
+
+
+def _header(pack: Pack) -> dict[str, object]:
+    header = pack.header
+    return {"version": f"1.{header.minor}", "compressed": header.compressed}
+
+
+def _layout(pack: Pack, tokenizer: str) -> BlockLayout | None:
+    """All blocks in full, for their counts; None if there is nothing but annotations."""
+    from tokenbox.errors import EmptyInput  # noqa: PLC0415
+
+    try:
+        return _rendered(pack, tokenizer, verbosity="summary")
+    except EmptyInput:
+        return None
+
+
+def _rendered(pack: Pack, tokenizer: str, **options: object) -> BlockLayout:
+    from tokenbox.compose.render_blocks import render_blocks  # noqa: PLC0415
+    from tokenbox.tokenizers import registry  # noqa: PLC0415
+
+    with terminal.progress("laying out"):
+        return render_blocks(pack.blocks, registry.get(tokenizer), **options)  # type: ignore[arg-type]
+
+
+def _types(text: str) -> list[str | int]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    return [int(name, 0) if name[0].isdigit() and name.isalnum() else name for name in names]
+
+
+def _description(block: object) -> str:
+    target, kind = getattr(block, "target", None), getattr(block, "kind", None)
+    return f"{getattr(kind, 'display', kind)} of block {target}"

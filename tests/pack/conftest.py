@@ -1,0 +1,41 @@
+"""Folders to pack."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tokenbox.pack import collect, survey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+    from typing import TypeAlias
+
+    from tokenbox.pack import Collection
+
+    Make: TypeAlias = Callable[[Mapping[str, str | bytes]], Path]
+    Packed: TypeAlias = Callable[..., Collection]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Make:
+    """``folder({"a/b.py": "x"})``: a folder with these files."""
+
+    def make(files: Mapping[str, str | bytes]) -> Path:
+        root = tmp_path / "project"
+        root.mkdir(exist_ok=True)
+        for name, content in files.items():
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return root
+
+    return make
+
+
+@pytest.fixture
+def packed() -> Packed:
+    """``packed(root, ...)``: the folder as blocks."""
+    return lambda *paths, **options: collect(survey(paths), **options)

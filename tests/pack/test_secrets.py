@@ -1,0 +1,65 @@
+"""Secrets are redacted whole, reported without being told, and nothing else is touched."""
+
+from __future__ import annotations
+
+import pytest
+from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
+
+from tokenbox.pack.secrets import DETECTORS, NOT_USED, redact
+
+SECRETS = {
+    "GitHub Token": "ghp_" + "aB3dE6gH9j" * 3 + "kLmN12",
+    "AWS Access Key": "AKIA" + "ABCDEFGH12345678",
+    "Stripe Access Key": "sk_live_" + "abcdefgh12345678ijklmnop",
+    "JSON Web Token": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjMifQ.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U",
+    "Slack Token": "xoxb-" + "123456789012-abcdefghij",
+}
+
+
+@pytest.mark.parametrize(("kind", "secret"), SECRETS.items(), ids=list(SECRETS))
+def test_no_part_of_a_token_is_left(kind: str, secret: str) -> None:
+    content = f"x = 1\ntoken = '{secret}'  # é\ny = 2\n".encode()
+    cleaned, notes = redact(content, "a.py")
+    assert cleaned.decode() == f"x = 1\ntoken = '[redacted: {kind}]'  # é\ny = 2\n"
+    assert [(note.path, note.line, note.detail) for note in notes] == [("a.py", 2, kind)]
+    assert secret not in str(notes)
+
+
+def test_a_private_key_goes_whole_and_lines_stay() -> None:
+    key = "\n".join(
+        ["-----BEGIN RSA PRIVATE KEY-----", *["MIIEpAIBAAKCAQEA" * 4] * 3, "-----END RSA PRIVATE KEY-----"]
+    )
+    cleaned, notes = redact(f"a\n{key}\nb\n".encode(), "k.pem")
+    assert b"MIIE" not in cleaned
+    assert cleaned.count(b"\n") == f"a\n{key}\nb\n".count("\n")
+    assert [(note.line, note.detail) for note in notes] == [(2, "Private Key")]
+
+
+def test_passwords_by_their_names() -> None:
+    cleaned, _ = redact(b'password = "s3cr3tPa55w0rd"\nurl = "https://bob:tr0ub4dor@host/"\n', "a.py")
+    assert cleaned == (
+        b'password = "[redacted: Secret Keyword]"\n'
+        b'url = "https://bob:[redacted: Basic Auth Credentials]@host/"\n'
+    )
+    assert redact(b"DB_PASSWORD=swordfish\n", ".env")[0] == b"DB_PASSWORD=[redacted: Secret Keyword]\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "password = getpass()",
+        'password = "password"',
+        'secret_name = "the name of it"',
+        "sha256 = '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08'",
+        'url = "https://user:password@host/"',
+        "token = 'ghp_aB3dE6gH9jaB3dE6gH9jaB3dE6gH9jkLmN12'  # pragma: allowlist secret",
+        "BEGIN RSA PRIVATE KEY",
+    ],
+)
+def test_what_is_no_secret_is_left_alone(line: str) -> None:
+    assert redact(line.encode(), "a.py") == (line.encode(), [])
+
+
+def test_every_detector_of_the_scanner_is_known() -> None:
+    kinds: dict[str, type] = get_mapping_from_secret_type_to_class()
+    assert {kind.__name__ for kind in kinds.values()} == set(DETECTORS) | set(NOT_USED)
