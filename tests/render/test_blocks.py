@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.compose.block_lists import blocks, texts
@@ -326,6 +326,7 @@ def test_a_fence_is_longer_than_any_run_of_backticks_inside(content: str, fence:
 
 @settings(max_examples=600)
 @given(st.lists(blocks, min_size=1, max_size=4), modes, st.booleans())
+@example([FileTreeBlock("(summary)", (TreeEntry(""),))], Mode.MARKDOWN, False)
 def test_the_contents_can_be_read_back(given_blocks: list[Block], mode: Mode, summaries: bool) -> None:
     text = text_of(given_blocks, mode, verbosity="summary" if summaries else "full")
     expected = [

@@ -194,13 +194,13 @@ def _inconsistent(result: Layout, counter: Counter) -> TokenizerError:
 
 def _run(whole: Parts, budget: int, *, reclaim: bool) -> Layout:
     """Run the engine on one pricing of the whole and record what came out."""
-    fixed_load, steps = box.lay_out(whole.sections, budget, whole, reclaim=reclaim)
+    fixed_load, log = box.lay_out(whole.sections, budget, whole, reclaim=reclaim)
     return Layout(
         inputs=tuple(whole.sections),
         texts=tuple(whole.texts),
         sizes=tuple(whole.sizes),
         base_sizes=tuple(whole.base_sizes),
-        log=tuple(steps),
+        log=log,
         text=whole.separator.join(text for text in whole.texts if text),
         total=whole.total,
         budget=budget,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tokenbox.compose.counting import Counter
     from tokenbox.compose.diff import LayoutDiff
     from tokenbox.content.section import Section
-    from tokenbox.engine.result import Step
+    from tokenbox.engine.result import Log, Step
     from tokenbox.errors import ContextCriticalOverflow
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
@@ -59,7 +59,7 @@ class Layout:
     texts: tuple[str, ...] = field(repr=False)
     sizes: tuple[int, ...] = field(repr=False)
     base_sizes: tuple[int, ...] = field(repr=False)
-    log: tuple[Step, ...] = field(repr=False)
+    log: Log = field(repr=False)
     text: str = field(repr=False)
     total: int
     budget: int

@@ -7,10 +7,9 @@ it never sees a text.
 
 from __future__ import annotations
 
-from itertools import repeat
 from typing import TYPE_CHECKING, Protocol
 
-from tokenbox.engine.result import Action, Reason, Step
+from tokenbox.engine.result import Action, Drops, Log, Reason, Step
 from tokenbox.engine.share import largest_remainder
 
 if TYPE_CHECKING:
@@ -98,9 +97,7 @@ class Whole(Protocol):
     def revert(self, i: int, state: Form) -> None: ...
 
 
-def lay_out(
-    boxes: Sequence[Box], budget: int, whole: Whole, *, reclaim: bool = False
-) -> tuple[int, list[Step]]:
+def lay_out(boxes: Sequence[Box], budget: int, whole: Whole, *, reclaim: bool = False) -> tuple[int, Log]:
     """Fit ``whole`` into ``budget`` tokens. Returns the fixed load and the steps taken, in order.
 
     Raises what ``whole.overflow`` makes (``ContextCriticalOverflow``) if the critical sections alone are
@@ -108,11 +105,11 @@ def lay_out(
     """
     fixed_load = check_fixed_load(boxes, budget, whole)
     if whole.total <= budget:
-        return fixed_load, expand(boxes, budget, whole)
-    steps = compress(boxes, budget, whole)
+        return fixed_load, Log(Drops(), expand(boxes, budget, whole))
+    drops, steps = compress(boxes, budget, whole)
     if reclaim:
-        steps += reclaim_lost(boxes, budget, whole, steps)
-    return fixed_load, steps
+        steps += reclaim_lost(boxes, budget, whole, Log(drops, steps))
+    return fixed_load, Log(drops, steps)
 
 
 def check_fixed_load(boxes: Sequence[Box], budget: int, whole: Whole) -> int:
@@ -155,7 +152,7 @@ def compression_order(boxes: Sequence[Box]) -> list[int]:
     return order
 
 
-def compress(boxes: Sequence[Box], budget: int, whole: Whole) -> list[Step]:
+def compress(boxes: Sequence[Box], budget: int, whole: Whole) -> tuple[Drops, list[Step]]:
     """Step 4: visit flexible sections in order until the whole fits.
 
     A section without which the whole is still over cannot be saved by its strategy or by a cut, so it is
@@ -166,13 +163,11 @@ def compress(boxes: Sequence[Box], budget: int, whole: Whole) -> list[Step]:
     before = list(whole.sizes)
     totals = whole.drop_while_over(order, budget)
     overs = [total - budget for total in totals]
-    sizes = map(before.__getitem__, order)
-    steps = list(
-        map(Step, order, repeat(Action.DROP), repeat(Reason.STILL_OVER_WITHOUT), sizes, repeat(0), overs)
-    )
-    if len(steps) < len(order) and whole.total > budget:
-        steps += shrink_section(order[len(steps)], boxes, budget, whole)
-    return steps
+    dropped = order[: len(totals)]
+    drops = Drops(dropped, [before[i] for i in dropped], overs)
+    if len(dropped) < len(order) and whole.total > budget:
+        return drops, shrink_section(order[len(dropped)], boxes, budget, whole)
+    return drops, []
 
 
 def shrink_section(i: int, boxes: Sequence[Box], budget: int, whole: Whole) -> list[Step]:

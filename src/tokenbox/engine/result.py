@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from itertools import repeat
+from typing import NamedTuple, overload
 
 
 class Decision(StrEnum):
@@ -63,3 +65,52 @@ class Step(NamedTuple):
 
     def to_dict(self) -> dict[str, object]:
         return {"action": self.action.value, "before": self.before, "after": self.after, "why": self.why}
+
+
+class Drops(NamedTuple):
+    """Sections dropped one after the other because the whole was over even without them, as columns."""
+
+    sections: Sequence[int] = ()
+    sizes: Sequence[int] = ()
+    overs: Sequence[int] = ()
+
+    def steps(self) -> Iterator[Step]:
+        why = repeat(Reason.STILL_OVER_WITHOUT)
+        return map(Step, self.sections, repeat(Action.DROP), why, self.sizes, repeat(0), self.overs)
+
+
+class Log(Sequence[Step]):
+    """The steps of a layout, in order.
+
+    A layout may drop a hundred thousand sections and nobody ask why, so those steps are made when they are
+    first looked at.
+    """
+
+    __slots__ = ("_drops", "_made", "_rest")
+
+    def __init__(self, drops: Drops, rest: Sequence[Step]) -> None:
+        self._drops, self._rest = drops, rest
+        self._made: tuple[Step, ...] | None = None
+
+    def _steps(self) -> tuple[Step, ...]:
+        if self._made is None:
+            self._made = (*self._drops.steps(), *self._rest)
+        return self._made
+
+    def __len__(self) -> int:
+        return len(self._drops.sections) + len(self._rest)
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self._steps())
+
+    @overload
+    def __getitem__(self, place: int) -> Step: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Step, ...]: ...
+    def __getitem__(self, place: int | slice) -> Step | tuple[Step, ...]:
+        return self._steps()[place]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Log) and self._steps() == other._steps()
+
+    __hash__ = None  # type: ignore[assignment]  # like a list

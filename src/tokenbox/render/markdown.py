@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.content.block_kinds import DataFormat, Role
 from tokenbox.render.markup import LINE_BREAKS, Markup
-from tokenbox.render.templates import Mode, one_line
+from tokenbox.render.templates import Mode, heading_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,7 +105,7 @@ MARKDOWN = Markup(
     separator="\n\n",
     before_piece="",
     after_piece="",
-    escape=one_line,
+    escape=heading_name,
     guard=guard,
     bodies=bodies,
 )

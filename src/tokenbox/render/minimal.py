@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.content.block_kinds import BlockType, Role
 from tokenbox.render.markup import LINE_BREAKS, Markup
-from tokenbox.render.templates import Mode, one_line
+from tokenbox.render.templates import Mode, heading_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +63,7 @@ MINIMAL = Markup(
     separator="\n\n",
     before_piece="",
     after_piece="",
-    escape=one_line,
+    escape=heading_name,
     guard=guard,
     bodies=bodies,
 )

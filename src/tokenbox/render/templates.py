@@ -248,6 +248,12 @@ def one_line(name: str) -> str:
     return _CONTROLS.sub(lambda match: _written(match[0]), name)
 
 
+def heading_name(name: str) -> str:
+    """A name in a heading: on one line, and without what would make a block in full look like its summary."""
+    line = one_line(name)
+    return f"{line[:-1]}\\)" if line.endswith("(summary)") else line
+
+
 def _written(character: str) -> str:
     code = ord(character)
     return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}"  # noqa: PLR2004  # the last of two digits
