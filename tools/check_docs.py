@@ -159,7 +159,9 @@ def check_blocks(name: str, document: str) -> int:
             for block, after in zip_longest(blocks, blocks[1:]):
                 line = block.line
                 if block.file is not None:
-                    (folder / block.file).write_text(block.text, encoding="utf-8")
+                    file = folder / block.file
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    file.write_text(block.text, encoding="utf-8")
                 elif block.mark == "run":
                     shown = after.text if after is not None and after.mark == "prints" else ""
                     run_block(block, shown, folder)
