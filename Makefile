@@ -10,7 +10,7 @@ EDITABLE := $(PIP) install --quiet --no-deps --no-build-isolation --editable .
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check bench fuzz golden lock clean
+.PHONY: help demo test quick check bench fuzz golden lock clean
 
 help:  ## show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -20,6 +20,9 @@ demo: $(VENV)/demo.stamp  ## compile a code-review prompt over real files into 8
 
 test: $(VENV)/dev.stamp  ## run all tests
 	$(BIN)/python -m pytest $(ARGS)
+
+quick: $(VENV)/dev.stamp  ## run the everyday tests: all but the slow ones
+	$(BIN)/python -m pytest -m "not slow" $(ARGS)
 
 check: $(VENV)/dev.stamp  ## lint, formatting, types, import direction, docs
 	$(BIN)/ruff check

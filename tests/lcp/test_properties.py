@@ -28,6 +28,8 @@ from tokenbox.lcp import (
 )
 from tools.fuzz_lcp import check
 
+pytestmark = pytest.mark.slow
+
 FIXTURES = sorted((Path(__file__).parents[1] / "conformance" / "lcp").rglob("*.bcp"))
 
 

@@ -21,6 +21,8 @@ from tokenbox.tokenizers.engines import Tiktoken
 from tokenbox.tokenizers.patterns import NAMED, cutting
 from tokenbox.tokenizers.published import BASELINES, BpeSpec, fingerprint
 
+pytestmark = pytest.mark.slow
+
 NAMES = sorted(BASELINES)
 TEXTS = corpora.texts()
 ENGINES: list[bpe.Engine] = ["tiktoken", "fast"]

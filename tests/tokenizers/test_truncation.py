@@ -13,6 +13,8 @@ from tokenbox.tokenizers.bpe import baseline
 from tokenbox.tokenizers.protocol import AdditiveTokenizer, BaseTokenizer
 from tokenbox.tokenizers.truncation import KEEP, truncate
 
+pytestmark = pytest.mark.slow
+
 O200K = baseline("o200k_base", "tiktoken")
 PARTS = (
     "a", "b", "the ", " quick", "\n", "\n\n", "  ", "    ", "é", "e\u0301", "漢", "字",

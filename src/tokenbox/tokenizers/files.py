@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tokenbox.tokenizers.protocol import BaseTokenizer
+    from tokenbox.tokenizers.vocabularies import Ranks
 
 # The largest vocabulary known, a tokenizer.json of 262,144 tokens, has 33 MB. A GGUF is not read whole.
 _MAX_BYTES: Final = 256 * 1024 * 1024
@@ -77,12 +79,19 @@ def llama3(path: str | os.PathLike[str] | None = None, engine: Engine = "auto") 
     """
     shown = "llama_models/llama3/tokenizer.model" if path is None else str(path)
     file = _installed_llama3() if path is None else Path(path)
+    tokenizer = BpeTokenizer(LLAMA3_SPEC, partial(_llama3_ranks, file, shown), LLAMA3_SHA256, engine)
+    if path is not None:
+        tokenizer.load()  # a file of the user's is looked at now, the package's on the first count
+    return tokenizer
+
+
+def _llama3_ranks(file: Path, shown: str) -> Ranks:
     data = _read(file, shown, _MAX_BYTES + 1)
     if hashlib.sha256(data).hexdigest() != LLAMA3_SHA256:
         raise VocabularyError(
             f"{shown} is not the tokenizer of Llama 3: its SHA-256 should be {LLAMA3_SHA256}. Fetch it again."
         )
-    return from_ranks(vocabularies.read_rank_file(data, shown), LLAMA3_SPEC, engine)
+    return vocabularies.read_rank_file(data, shown)
 
 
 def _installed_llama3() -> Path:
