@@ -16,12 +16,11 @@ from tokenbox.cli.count import DEFAULT_TOKENIZER
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.pack import deliver
 from tokenbox.cli.streams import (
-    MAX_BYTES,
     STDIN,
     UnreadableInput,
     json_bytes,
+    read_bytes,
     read_text,
-    standard_input,
     write_bytes,
     write_error,
     write_text,
@@ -159,7 +158,7 @@ def encode(
         from tokenbox.pack.manifest import read_manifest  # noqa: PLC0415
 
         folder = Path() if manifest == STDIN else Path(manifest).parent
-        read = read_manifest(_manifest(manifest), lambda name: _bytes_of(str(folder / name)))
+        read = read_manifest(_manifest(manifest), lambda name: read_bytes(str(folder / name)))
         data = encode_entries(
             read.entries, _store(store), compression=read.compression, deduplicate=read.deduplicate
         )
@@ -251,7 +250,7 @@ def stats(
     Example: tokenbox lcp stats context.bcp
     """
     with reporting(as_json=as_json):
-        data = _bytes_of(file)
+        data = read_bytes(file)
         pack = _decoded(data, store)
         results = {mode: _rendered(pack, tokenizer, mode=mode.value) for mode in Mode}
         plain = results[Mode.MARKDOWN]
@@ -282,7 +281,7 @@ def stats(
 
 
 def _read(file: str, store: str | None) -> Pack:
-    return _decoded(_bytes_of(file), store)
+    return _decoded(read_bytes(file), store)
 
 
 def _decoded(data: bytes, store: str | None) -> Pack:
@@ -295,24 +294,6 @@ def _store(store: str | None) -> ContentStore | None:
     from tokenbox.store.content_store import DirectoryStore  # noqa: PLC0415
 
     return None if store is None else DirectoryStore(store)
-
-
-def _bytes_of(name: str) -> bytes:
-    shown = "standard input" if name == STDIN else name
-    try:
-        if name == STDIN:
-            data = standard_input().read(MAX_BYTES + 1)
-        else:
-            with Path(name).open("rb") as file:
-                data = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise UnreadableInput(f"{shown} cannot be read: {said}.", file=name) from None
-    if len(data) > MAX_BYTES:
-        raise UnreadableInput(
-            f"{shown} has more than {MAX_BYTES:,} bytes. Split it.", file=name, limit=MAX_BYTES
-        )
-    return data
 
 
 def _manifest(name: str) -> object:

@@ -55,7 +55,12 @@ def standard_input() -> BinaryIO:
 
 def read_text(name: str) -> str:
     """The text of the file ``name``, or of standard input for ``-``. Raises :class:`UnreadableInput`."""
-    shown = "standard input" if name == STDIN else name
+    return decoded(read_bytes(name), _shown(name), name)
+
+
+def read_bytes(name: str) -> bytes:
+    """The bytes of the file ``name``, or of standard input for ``-``. Raises :class:`UnreadableInput`."""
+    shown = _shown(name)
     try:
         if name == STDIN:
             data = standard_input().read(MAX_BYTES + 1)
@@ -70,16 +75,20 @@ def read_text(name: str) -> str:
     except (OSError, ValueError) as error:
         said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise UnreadableInput(f"{shown} cannot be read: {said}.", file=name) from None
-    return decoded(data, shown, name)
-
-
-def decoded(data: bytes, shown: str, name: str) -> str:
     if len(data) > MAX_BYTES:
         raise UnreadableInput(
             f"{shown} has more than {MAX_BYTES:,} bytes. Split it, or give a part of it.",
             file=name,
             limit=MAX_BYTES,
         )
+    return data
+
+
+def _shown(name: str) -> str:
+    return "standard input" if name == STDIN else name
+
+
+def decoded(data: bytes, shown: str, name: str) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:

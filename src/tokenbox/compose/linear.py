@@ -67,6 +67,11 @@ class LinearWhole(Parts):
             texts[i] = ""
         return totals
 
+    def _append(self, i: int, item: str) -> None:
+        if item:
+            text = self.texts[i] + self.separator + item if self.texts[i] else item
+            self.put(i, text, self.counter.count(text))
+
     def _price(self, weight: int, live: int) -> int:
         return self._count_of(weight + self._join * (live - 1)) if live else 0
 
@@ -96,14 +101,9 @@ class AdditiveWhole(LinearWhole):
             count_of=count_of,
         )
 
-    def _put(self, i: int, text: str, size: int) -> None:
+    def put(self, i: int, text: str, size: int) -> None:
         self.texts[i], self.sizes[i] = text, size
         self._set_weight(i, self._weigh(text))
-
-    def _append(self, i: int, item: str) -> None:
-        if item:
-            text = self.texts[i] + self.separator + item if self.texts[i] else item
-            self._put(i, text, self.counter.count(text))
 
 
 class PricedWhole(LinearWhole):
@@ -140,11 +140,6 @@ class PricedWhole(LinearWhole):
     def _corrected(self, weight: int) -> int:
         return max(0, weight + self.correction) if weight else 0
 
-    def _put(self, i: int, text: str, size: int) -> None:
+    def put(self, i: int, text: str, size: int) -> None:
         self.texts[i], self.sizes[i] = text, size
         self._set_weight(i, _weight(text, size))
-
-    def _append(self, i: int, item: str) -> None:
-        if item:
-            text = self.texts[i] + self.separator + item if self.texts[i] else item
-            self._put(i, text, self.counter.count(text))

@@ -20,7 +20,7 @@ MEASURED = 256
 class Parts:
     """The state that both pricings of a whole share. Fulfils ``engine.box.Whole`` but for its totals.
 
-    A subclass keeps the total: it is told of every change by ``_put`` (a section has a new text) and
+    A subclass keeps the total: it is told of every change by ``put`` (a section has a new text) and
     ``_append`` (a section took in an extra item).
     """
 
@@ -51,7 +51,8 @@ class Parts:
     def drop_while_over(self, order: Sequence[int], budget: int) -> list[int]:
         raise NotImplementedError
 
-    def _put(self, i: int, text: str, size: int) -> None:
+    def put(self, i: int, text: str, size: int) -> None:
+        """Put a text of that size in the place of what is there."""
         raise NotImplementedError
 
     def _append(self, i: int, item: str) -> None:
@@ -62,29 +63,25 @@ class Parts:
     def size(self, i: int) -> int:
         return self.sizes[i]
 
-    def put(self, i: int, text: str, size: int) -> None:
-        """Put a text of that size in the place of what is there."""
-        self._put(i, text, size)
-
     def drop(self, i: int) -> None:
-        self._put(i, "", 0)
+        self.put(i, "", 0)
 
     def compress(self, i: int, at_least: int) -> bool:
         result = self._compressed(i)
         if result is None or not max(at_least, 1) <= result[1] < self.sizes[i]:
             return False
         self._uncut[i] = result
-        self._put(i, *result)
+        self.put(i, *result)
         return True
 
     def truncate(self, i: int, at_most: int) -> None:
         text, size = self._uncut.get(i) or (self.sections[i].content, self.base_sizes[i])
         cut = self.counter.truncate(text, at_most, self.sections[i].keep, size) if at_most > 0 else ""
-        self._put(i, cut, self.counter.count(cut))
+        self.put(i, cut, self.counter.count(cut))
 
     def restore(self, i: int) -> None:
         self._uncut.pop(i, None)
-        self._put(i, self.sections[i].content, self.base_sizes[i])
+        self.put(i, self.sections[i].content, self.base_sizes[i])
 
     def has_more(self, i: int) -> bool:
         return self.taken.get(i, 0) < len(self.sections[i].extra)
@@ -104,7 +101,7 @@ class Parts:
         return self.texts[i], self.sizes[i]
 
     def revert(self, i: int, state: tuple[str, int]) -> None:
-        self._put(i, *state)
+        self.put(i, *state)
 
     def overflow(self, critical: Sequence[int], fixed_load: int, budget: int) -> ContextCriticalOverflow:
         sizes = [(self.sections[i].id, self.base_sizes[i]) for i in critical]

@@ -97,7 +97,7 @@ class SeamedWhole(Parts):
                 texts[i], sizes[i] = "", 0
         return totals
 
-    def _put(self, i: int, text: str, size: int) -> None:
+    def put(self, i: int, text: str, size: int) -> None:
         if self.texts[i]:
             self._unlink(i, self._share(i))
         self.texts[i], self.sizes[i] = text, size
@@ -117,7 +117,7 @@ class SeamedWhole(Parts):
                 small, tail = self.counter.small, self._tails[i]
                 size += self.sizes[i] + small(tail + self.separator + head) - small(tail) - small(head)
             item = own + self.separator + item
-        self._put(i, item, size)
+        self.put(i, item, size)
 
     # The linked list.
 

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tokenbox.errors import InvalidText
+from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 
 def text_digest(text: str) -> bytes:
     """SHA-256 of ``text`` as UTF-8. Raises :class:`InvalidText` for lone surrogates."""
-    try:
-        return hashlib.sha256(text.encode()).digest()
-    except UnicodeEncodeError:
-        raise InvalidText.at(text) from None
+    return hashlib.sha256(utf8(text)).digest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Final
 
 from tokenbox.tokenizers.protocol import AdditiveTokenizer, BaseTokenizer, TokenizerIdentity
-from tokenbox.tokenizers.utf8 import utf8
+from tokenbox.tokenizers.utf8 import identity_of, utf8
 
 _BYTES_PER_TOKEN: Final = 4
 _BYTES_PER_TOKEN_OF_CODE: Final = 3
 _INDENTED_PERCENT_OF_CODE: Final = 30
 
 
-def _identity(name: str, rule: str) -> TokenizerIdentity:
-    return TokenizerIdentity(name, "1", hashlib.sha256(rule.encode()).hexdigest(), exact=False)
-
-
 class Chars4(AdditiveTokenizer):
     """``chars4``: a token for every four UTF-8 bytes, at least one; none for the empty text."""
 
-    _who = _identity("chars4", "max(1, utf-8 bytes // 4), 0 for the empty text")
+    _who = identity_of("chars4", "max(1, utf-8 bytes // 4), 0 for the empty text", exact=False)
 
     @property
     def identity(self) -> TokenizerIdentity:
@@ -41,8 +36,10 @@ class CodeAware(BaseTokenizer):
 
     cheap = True
 
-    _who = _identity(
-        "code-aware", "max(1, utf-8 bytes // (3 if indented lines * 100 // lines > 30 else 4)), 0 for empty"
+    _who = identity_of(
+        "code-aware",
+        "max(1, utf-8 bytes // (3 if indented lines * 100 // lines > 30 else 4)), 0 for empty",
+        exact=False,
     )
 
     @property
