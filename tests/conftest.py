@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.llama.server import llama, start_llama
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+__all__ = ["golden", "llama", "pytest_addoption", "start_llama"]
 
 GOLDEN = Path(__file__).parent / "golden"
 

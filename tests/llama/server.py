@@ -1,0 +1,148 @@
+"""Fixtures: a real llama.cpp server for any test. Nothing is downloaded; it starts in a second.
+
+``llama`` is a server with its defaults, shared by the whole run: ``llama.url``, ``llama.model.gguf`` ...
+``start_llama(n_ctx=512, n_parallel=2, template="turns")`` is one with other options, shared by all who ask
+for the same. ``fresh=True`` starts one for the asking test alone, which it may end (``server.kill()``)
+and start again at the same place (``port=server.port``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+from tests.llama import model as models
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.llama.model import Model
+
+SERVE = Path(__file__).with_name("serve.py")
+SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class LlamaServer:
+    """A running server. ``url`` has no slash at its end and no ``/v1``; ``n_ctx`` is what a slot has."""
+
+    url: str
+    model: Model
+    n_ctx: int
+    process: subprocess.Popen[str]
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    def get(self, path: str) -> tuple[int, Any]:
+        """Status and parsed body."""
+        return _answer(urllib.request.Request(self.url + path))
+
+    def post(self, path: str, body: object) -> tuple[int, Any]:
+        """Status and parsed body."""
+        data = json.dumps(body).encode()
+        headers = {"content-type": "application/json"}
+        return _answer(urllib.request.Request(self.url + path, data, headers))
+
+    def kill(self) -> None:
+        """End the server at once, as a crash would."""
+        self.process.kill()
+        self.process.wait()
+
+
+class StartLlama(Protocol):
+    def __call__(
+        self,
+        *,
+        n_ctx: int = 16_384,
+        n_parallel: int = 1,
+        template: str = "tools",
+        fresh: bool = False,
+        port: int = 0,
+    ) -> LlamaServer: ...
+
+
+@pytest.fixture(scope="session")
+def start_llama(request: pytest.FixtureRequest) -> Iterator[StartLlama]:
+    running: dict[tuple[int, int, str], LlamaServer] = {}
+    started: list[LlamaServer] = []
+
+    def start(
+        *,
+        n_ctx: int = 16_384,
+        n_parallel: int = 1,
+        template: str = "tools",
+        fresh: bool = False,
+        port: int = 0,
+    ) -> LlamaServer:
+        options = n_ctx, n_parallel, template
+        if not fresh and not port and options in running:
+            return running[options]
+        server = serve(model_with(template, request.config), n_ctx, n_parallel, port)
+        started.append(server)
+        if not fresh and not port:
+            running[options] = server
+        return server
+
+    yield start
+    for server in started:
+        server.kill()
+        for pipe in (server.process.stdin, server.process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+@pytest.fixture(scope="session")
+def llama(start_llama: StartLlama) -> LlamaServer:
+    return start_llama()
+
+
+def model_with(template: str, config: pytest.Config) -> Model:
+    """The model with one of ``TEMPLATES``, or a whole one; made once and kept in .pytest_cache."""
+    text = models.TEMPLATES.get(template, template)
+    made_by = Path(models.__file__).read_bytes() + text.encode() + sys.version.encode()
+    name = f"llama-{hashlib.sha256(made_by).hexdigest()[:16]}"
+    assert config.cache is not None
+    folder = config.cache.mkdir(name) / "model"
+    if not folder.exists():
+        making = folder.with_name(f"making-{id(config)}")
+        models.write(making, text)
+        try:
+            making.rename(folder)
+        except OSError:  # another run made it meanwhile, the same
+            assert folder.exists()
+    return models.Model(folder)
+
+
+def serve(model: Model, n_ctx: int, n_parallel: int, port: int = 0) -> LlamaServer:
+    """Start a server and wait until it answers."""
+    process = subprocess.Popen(
+        [sys.executable, SERVE, model.gguf, str(n_ctx), str(n_parallel), str(port)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    url = process.stdout.readline().strip()
+    assert url.startswith("http://127.0.0.1:"), f"the llama.cpp server did not start: {process.wait()}"
+    return LlamaServer(url, model, n_ctx // n_parallel, process)
+
+
+def _answer(request: urllib.request.Request) -> tuple[int, Any]:
+    try:
+        with urllib.request.urlopen(request, timeout=SECONDS) as response:
+            return response.status, json.loads(response.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read())
