@@ -1,0 +1,82 @@
+"""The tokens of one call, as the server reported them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from tokenbox.ledger.errors import InvalidUsage
+
+# Each part with the whole that holds it.
+PARTS = (
+    ("cached_input_tokens", "input_tokens"),
+    ("cache_write_tokens", "input_tokens"),
+    ("reasoning_tokens", "output_tokens"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one call used, in tokens. ``None`` is unknown, which is never 0.
+
+    ``input_tokens`` is all that was read: with what came from a cache (``cached_input_tokens``) and what was
+    written to one (``cache_write_tokens``). ``output_tokens`` is with ``reasoning_tokens``. Raises
+    :class:`InvalidUsage`; for what a server says, which may be anything, there is :meth:`reported`.
+    """
+
+    input_tokens: int | None
+    output_tokens: int | None
+    cached_input_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cache_write_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None and not is_count(value):
+                raise InvalidUsage(
+                    f"{field.name} is {value!r}; a number of tokens is a whole number from 0. "
+                    "If it is not known, give None.",
+                    field=field.name,
+                )
+        for part, whole in PARTS:
+            size, total = getattr(self, part), getattr(self, whole)
+            if size is not None and total is not None and size > total:
+                raise InvalidUsage(
+                    f"{part} is {size:,}, more than the {total:,} of {whole} it is part of. "
+                    f"Count it into {whole}.",
+                    field=part,
+                )
+
+    @classmethod
+    def reported(
+        cls,
+        input_tokens: object = None,
+        output_tokens: object = None,
+        cached_input_tokens: object = None,
+        reasoning_tokens: object = None,
+        cache_write_tokens: object = None,
+    ) -> Usage:
+        """The usage in a server's answer. Never raises: a figure that cannot be one is unknown."""
+        said = {
+            "input_tokens": input_tokens,
+            "output_tokens": output_tokens,
+            "cached_input_tokens": cached_input_tokens,
+            "reasoning_tokens": reasoning_tokens,
+            "cache_write_tokens": cache_write_tokens,
+        }
+        known = {name: value for name, value in said.items() if isinstance(value, int) and is_count(value)}
+        for part, whole in PARTS:
+            if part in known and whole in known and known[part] > known[whole]:
+                del known[part]
+        return cls(**{name: known.get(name) for name in said})
+
+    def to_dict(self) -> dict[str, int | None]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+UNKNOWN_USAGE = Usage(None, None)
+
+
+def is_count(value: object) -> bool:
+    """Whether it is a whole number from 0."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
