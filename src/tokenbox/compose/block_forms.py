@@ -51,7 +51,8 @@ class BlockForms:
     """Every form of every block, in one mode, counted by one tokenizer.
 
     ``content_sizes`` are the counts of the contents without markup: the numbers in placeholders.
-    ``indices`` are the places of the blocks in the list that was given.
+    ``indices`` are the places of the blocks in the list that was given. ``summarized``: those whose summary
+    was made for the asking.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class BlockForms:
         self.content_sizes = list(_content_sizes(blocks, counter))
         self._indices = indices
         self._summarize = summarize
+        self.summarized: list[int] = []
         self._asked: set[int] = set()
         self._pieces: dict[tuple[int, Form], Framed] = {}
         self._sizes: dict[tuple[int, Form], int] = {}
@@ -84,6 +86,7 @@ class BlockForms:
         self._asked.add(i)
         summary = self._summarize(self._indices[i], room)
         if summary is not None:
+            self.summarized.append(self._indices[i])
             self.blocks[i] = replace(self.blocks[i], summary=summary)
         return summary is not None
 

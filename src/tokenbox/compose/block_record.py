@@ -87,7 +87,8 @@ class BlockLayout:
 
     ``total <= budget`` for a hard budget (adaptive verbosity, not ``soft``); otherwise ``over`` says by how
     much it is over. ``inputs`` are the blocks that were rendered, with the summaries made for them.
-    ``pricing`` says how the joins were priced while deciding: ``exact`` or ``conservative``.
+    ``pricing`` says how the joins were priced while deciding: ``exact`` or ``conservative``. ``summarized``:
+    the indices of the blocks whose summaries were made on the way.
     """
 
     inputs: tuple[Block, ...] = field(repr=False)
@@ -102,6 +103,7 @@ class BlockLayout:
     soft: bool
     tokenizer: TokenizerIdentity
     pricing: str
+    summarized: tuple[int, ...] = field(default=(), repr=False)
 
     @property
     def over(self) -> int:
@@ -156,7 +158,7 @@ class BlockLayout:
             "budget": self.budget,
             "tokenizer": self.tokenizer.to_dict(),
             "inputs": [
-                [result.index, result.priority.display, _input_digest(block)]
+                [result.index, result.priority.display, block_digest(block)]
                 for result, block in zip(self.blocks, self.inputs, strict=True)
             ],
             "decisions": [
@@ -167,7 +169,7 @@ class BlockLayout:
         }
 
 
-def _input_digest(block: Block) -> str:
+def block_digest(block: Block) -> str:
     """SHA-256 (hex) over the type and every field of a block."""
     digest = hashlib.sha256()
     pending: list[object] = [block]

@@ -59,7 +59,7 @@ def layout(
     :class:`InvalidSection` and :class:`InvalidBudget` for bad input, and a ``TokenizerError`` for text that
     cannot be counted.
     """
-    checked = _checked_sections(sections)
+    checked = checked_sections(sections)
     counter = Counter(as_tokenizer(tokenizer), _checked_cache(cache))
     options = _checked_separator(separator), counter
     return _lay_out(checked, _checked_budget(budget), *options, reclaim=_checked_flag(reclaim))
@@ -78,7 +78,7 @@ def whatif(
 
     A budget too small for the critical sections has its error in its place.
     """
-    checked = _checked_sections(sections)
+    checked = checked_sections(sections)
     counter = Counter(as_tokenizer(tokenizer), _checked_cache(cache))
     options = _checked_separator(separator), counter
     return lay_out_all(checked, budgets, *options, reclaim=_checked_flag(reclaim))
@@ -213,7 +213,8 @@ def _run(whole: Parts, budget: int, *, reclaim: bool) -> Layout:
     )
 
 
-def _checked_sections(sections: object) -> list[Section]:
+def checked_sections(sections: object) -> list[Section]:
+    """``sections`` as such. Raises :class:`InvalidSection`, for an id that comes twice too."""
     if not isinstance(sections, Iterable) or isinstance(sections, str | bytes | Mapping):
         raise InvalidSection(f"sections is a list of sections, not {type(sections).__name__}.")
     checked = [

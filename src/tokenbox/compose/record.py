@@ -176,7 +176,7 @@ class Layout:
             "options": {"separator": self.separator, "reclaim": self.reclaim},
             "budget": self.budget,
             "tokenizer": self.tokenizer.to_dict(),
-            "inputs": [_input_digest(section) for section in self.inputs],
+            "inputs": [section_digest(section) for section in self.inputs],
             "decisions": [
                 [section.id, section.decision.value, section.base_size, section.size]
                 for section in self.sections
@@ -200,7 +200,7 @@ def _decision(section: Section, text: str, steps: Sequence[Step]) -> Decision:
     return _DECISIONS[steps[-1].action]
 
 
-def _input_digest(section: Section) -> str:
+def section_digest(section: Section) -> str:
     """SHA-256 (hex) over everything in a section that can change a layout."""
     fields = [
         section.id,

@@ -217,6 +217,7 @@ class _Plan:
             soft=self.soft,
             tokenizer=self.forms.counter.tokenizer.identity,
             pricing=whole.parts.pricing,
+            summarized=tuple(sorted(self.forms.summarized)),
         )
 
 
