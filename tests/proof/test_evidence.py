@@ -107,7 +107,7 @@ def test_of_blocks_that_do_not_fit() -> None:
 def test_no_name_has_a_text_in_it() -> None:
     assert not any("shows" in name for name in block_names(BLOCKS[:3]))
     result = render_blocks(BLOCKS, "chars4", 150)
-    assert "print" not in repr(of_blocks(result))
+    assert "print(" not in repr(of_blocks(result))
     assert "three" not in repr(of_layout(tokenbox.layout(SECTIONS, 28, "utf8-bytes")))
 
 
