@@ -2,7 +2,41 @@
 
 from __future__ import annotations
 
-from tokenbox.ledger.errors import InvalidUsage, LedgerError
+from tokenbox.ledger.call import Call, Category, Outcome, Prediction
+from tokenbox.ledger.cap import CostCapError, CostCapExceeded, CostCapUnknown, Unpriced, cap_at_dollars
+from tokenbox.ledger.cost import Cost, Price, cost_at_most, cost_of
+from tokenbox.ledger.errors import (
+    InvalidCall,
+    InvalidMoney,
+    InvalidTime,
+    InvalidUsage,
+    LedgerError,
+)
+from tokenbox.ledger.totals import Ledger, Sum, Totals
 from tokenbox.ledger.usage import UNKNOWN_USAGE, Usage
 
-__all__ = ["UNKNOWN_USAGE", "InvalidUsage", "LedgerError", "Usage"]
+__all__ = [
+    "UNKNOWN_USAGE",
+    "Call",
+    "Category",
+    "Cost",
+    "CostCapError",
+    "CostCapExceeded",
+    "CostCapUnknown",
+    "InvalidCall",
+    "InvalidMoney",
+    "InvalidTime",
+    "InvalidUsage",
+    "Ledger",
+    "LedgerError",
+    "Outcome",
+    "Prediction",
+    "Price",
+    "Sum",
+    "Totals",
+    "Unpriced",
+    "Usage",
+    "cap_at_dollars",
+    "cost_at_most",
+    "cost_of",
+]

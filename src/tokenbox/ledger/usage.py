@@ -6,6 +6,9 @@ from dataclasses import dataclass, fields
 
 from tokenbox.ledger.errors import InvalidUsage
 
+# No call has more. What claims to is a fault or an attack, and would overflow the sums of a database.
+MOST_TOKENS = 10**12
+
 # Each part with the whole that holds it.
 PARTS = (
     ("cached_input_tokens", "input_tokens"),
@@ -34,7 +37,7 @@ class Usage:
             value = getattr(self, field.name)
             if value is not None and not is_count(value):
                 raise InvalidUsage(
-                    f"{field.name} is {value!r}; a number of tokens is a whole number from 0. "
+                    f"{field.name} is {value!r}; a number of tokens is a whole number from 0 to 10^12. "
                     "If it is not known, give None.",
                     field=field.name,
                 )
@@ -78,5 +81,5 @@ UNKNOWN_USAGE = Usage(None, None)
 
 
 def is_count(value: object) -> bool:
-    """Whether it is a whole number from 0."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    """Whether it is a whole number from 0 that a model could have read or written."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS

@@ -1,0 +1,243 @@
+"""One call of a model: what was expected when it started, and what it came to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.ledger.cost import UNPRICED, Cost, cost_at_most, cost_of
+from tokenbox.ledger.errors import InvalidCall
+from tokenbox.ledger.money import money, money_text
+from tokenbox.ledger.usage import UNKNOWN_USAGE, Usage, is_count
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from decimal import Decimal
+
+    from tokenbox.ledger.cost import Price
+
+MAX_NAME = 500  # characters of a name: no model, project or session has more
+
+
+class Category(StrEnum):
+    """What calls are for. Any other name will do as well."""
+
+    MAIN = "main"
+    SUMMARIZE = "summarize"
+    TOOL = "tool"
+
+
+class Outcome(StrEnum):
+    """How a call ended. One that is still ``STARTED`` long after was cut off: what it used is unknown."""
+
+    STARTED = "started"
+    DONE = "done"
+    STOPPED = "stopped"  # by whoever asked
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What was known before sending. ``at_most`` is dollars, all of the reserved output used."""
+
+    input_tokens: int | None = None
+    exact: bool = False
+    reserved_output: int | None = None
+    at_most: Decimal | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("input_tokens", "reserved_output"):
+            value = getattr(self, name)
+            if value is not None and not is_count(value):
+                raise InvalidCall(
+                    f"the predicted {name} is {value!r}, and must be a whole number from 0.", field=name
+                )
+
+    @classmethod
+    def of(
+        cls, input_tokens: int | None, reserved_output: int | None, price: Price | None, *, exact: bool
+    ) -> Prediction:
+        """``exact``: the input was counted as the server will count it."""
+        at_most = (
+            None
+            if input_tokens is None or reserved_output is None
+            else cost_at_most(input_tokens, reserved_output, price)
+        )
+        return cls(input_tokens, exact, reserved_output, at_most)
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "input_tokens": self.input_tokens,
+            "exact": self.exact,
+            "reserved_output": self.reserved_output,
+            "at_most": None if self.at_most is None else money_text(self.at_most),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The record of a call, with no word of what was said.
+
+    ``id`` is the caller's, and makes a record that is written twice count once. Times are aware and kept in
+    UTC. ``exact``: the usage is the server's own. Names are cut to 500 characters; what no database can hold
+    (NUL, lone surrogates) becomes U+FFFD. Raises :class:`InvalidCall`.
+    """
+
+    id: str
+    started: datetime
+    model: str
+    category: str = Category.MAIN
+    project: str | None = None
+    session: str | None = None
+    predicted: Prediction = Prediction()
+    finished: datetime | None = None
+    outcome: Outcome = Outcome.STARTED
+    usage: Usage = UNKNOWN_USAGE
+    exact: bool = False
+    cost: Cost = UNPRICED
+
+    def __post_init__(self) -> None:
+        for name in ("id", "model", "category", "project", "session"):
+            value = getattr(self, name)
+            if value is None and name in {"project", "session"}:
+                continue
+            if not isinstance(value, str) or not value:
+                raise InvalidCall(f"{name} of a call is {value!r}, and must be a text.", field=name)
+            if name == "id" and storable(value) != value:
+                raise InvalidCall(
+                    f"the id of a call must be 1 to {MAX_NAME} characters of valid Unicode without NUL.",
+                    field=name,
+                )
+            object.__setattr__(self, name, storable(value))
+        for name in ("started", "finished"):
+            moment = getattr(self, name)
+            if moment is None and name == "finished":
+                continue
+            if not isinstance(moment, datetime) or moment.tzinfo is None:
+                raise InvalidCall(
+                    f"{name} of a call is {moment!r}, and must be a time with its zone.", field=name
+                )
+            object.__setattr__(self, name, moment.astimezone(UTC))
+        if (self.finished is None) != (self.outcome is Outcome.STARTED):
+            raise InvalidCall(
+                f"the call is {self.outcome.value} with finished={self.finished}: "
+                "a call has an end if and only if it ended.",
+                field="outcome",
+            )
+
+    def end(
+        self,
+        at: datetime,
+        usage: Usage,
+        price: Price | None,
+        *,
+        exact: bool = True,
+        outcome: Outcome = Outcome.DONE,
+    ) -> Call:
+        """The record to write when the call is over. ``exact``: ``usage`` is the server's own."""
+        cost = cost_of(usage, price, exact=exact)
+        return replace(self, finished=at, outcome=outcome, usage=usage, exact=exact, cost=cost)
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain data, the same for equal calls; :meth:`from_dict` reads it."""
+        return {
+            "id": self.id,
+            "started": time_text(self.started),
+            "finished": None if self.finished is None else time_text(self.finished),
+            "outcome": self.outcome.value,
+            "project": self.project,
+            "session": self.session,
+            "model": self.model,
+            "category": self.category,
+            "usage": self.usage.to_dict(),
+            "exact": self.exact,
+            "cost": self.cost.to_dict(),
+            "predicted": self.predicted.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, record: object) -> Call:
+        """The call of :meth:`to_dict`, from anywhere. Raises :class:`LedgerError` for anything else."""
+        whole = _mapping(record, "the record")
+        cost, predicted = _mapping(whole.get("cost"), "cost"), _mapping(whole.get("predicted"), "predicted")
+        usage = _mapping(whole.get("usage"), "usage")
+        try:
+            return cls(
+                id=whole["id"],
+                started=parse_time(whole["started"]),
+                finished=None if whole["finished"] is None else parse_time(whole["finished"]),
+                outcome=Outcome(whole["outcome"]),
+                project=whole["project"],
+                session=whole["session"],
+                model=whole["model"],
+                category=whole["category"],
+                usage=Usage(**usage),
+                exact=_flag(whole, "exact"),
+                cost=Cost(
+                    None if cost["dollars"] is None else money(cost["dollars"]),
+                    exact=_flag(cost, "exact"),
+                    priced=_flag(cost, "priced"),
+                    source=_text(cost, "source"),
+                    date=_text(cost, "date"),
+                ),
+                predicted=Prediction(
+                    predicted["input_tokens"],
+                    _flag(predicted, "exact"),
+                    predicted["reserved_output"],
+                    None if predicted["at_most"] is None else money(predicted["at_most"]),
+                ),
+            )
+        except KeyError as error:
+            raise InvalidCall(f"the record of a call lacks {error.args[0]!r}.", field=error.args[0]) from None
+        except (TypeError, ValueError) as error:
+            raise InvalidCall(f"the record of a call cannot be used: {error}.", field=None) from None
+
+
+def storable(text: str) -> str:
+    """The text as every database can hold it."""
+    cut = text[:MAX_NAME].replace("\0", "\ufffd")
+    return cut.encode("utf-8", "surrogatepass").decode("utf-8", "replace") if _has_surrogate(cut) else cut
+
+
+def _has_surrogate(text: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def time_text(moment: datetime) -> str:
+    """Of one length and in UTC, so that texts sort as times do."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+
+
+def parse_time(text: object) -> datetime:
+    """The moment of :func:`time_text`. Raises :class:`InvalidCall`."""
+    try:
+        moment = datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise InvalidCall(
+            f"{str(text)[:40]!r} is no time such as 2026-11-21T09:30:00.000000Z.", field="started"
+        )
+    return moment.astimezone(UTC)
+
+
+def _mapping(value: object, what: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise InvalidCall(f"{what} of a call must be an object, not {type(value).__name__}.", field=what)
+    return value
+
+
+def _flag(record: Mapping[str, Any], name: str) -> bool:
+    value = record[name]
+    if not isinstance(value, bool):
+        raise InvalidCall(f"{name} in the record of a call must be true or false.", field=name)
+    return value
+
+
+def _text(record: Mapping[str, Any], name: str) -> str | None:
+    value = record[name]
+    if value is not None and not isinstance(value, str):
+        raise InvalidCall(f"{name} in the record of a call must be a text or null.", field=name)
+    return None if value is None else storable(value)

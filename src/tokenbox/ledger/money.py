@@ -1,0 +1,53 @@
+"""Dollars as exact decimals. No float comes near them, and no sum is rounded."""
+
+from __future__ import annotations
+
+from decimal import Context, Decimal, InvalidOperation
+
+from tokenbox.ledger.errors import InvalidMoney
+
+ZERO = Decimal(0)
+TOKENS_PER_PRICE = 6  # prices are per million tokens, 10^6
+SHOWN = Decimal("0.000001")
+
+# Enough digits for 10^12 tokens at any published price, added up as often as one likes.
+EXACT = Context(prec=100)
+# An amount with more, before or behind the point, is a mistake or an attack.
+MOST_DIGITS = 30
+
+
+def money(value: object) -> Decimal:
+    """The amount. Takes a Decimal, an int or a decimal text. Raises :class:`InvalidMoney`."""
+    if isinstance(value, bool) or not isinstance(value, Decimal | int | str):
+        raise InvalidMoney(f"{value!r} is no amount of money: give a Decimal or a text such as '0.25'.")
+    try:
+        amount = Decimal(value)
+    except InvalidOperation:
+        raise InvalidMoney(f"{str(value)[:40]!r} is no amount of money: give one such as '0.25'.") from None
+    if not amount.is_finite() or amount < 0:
+        raise InvalidMoney(f"{amount} is no amount of money: it must be a finite number from 0.")
+    exponent = int(amount.as_tuple().exponent)
+    if amount.adjusted() > MOST_DIGITS or exponent < -MOST_DIGITS:
+        raise InvalidMoney(
+            f"{amount:.3E} is no amount of money: it has more than {MOST_DIGITS} digits before or behind "
+            "the point."
+        )
+    return amount
+
+
+def money_text(amount: Decimal) -> str:
+    """The amount without an exponent and without zeros that say nothing: one text for one amount."""
+    text = f"{amount:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def per_million(tokens: int, price: Decimal) -> Decimal:
+    """What ``tokens`` cost at ``price`` dollars per million."""
+    return EXACT.scaleb(EXACT.multiply(tokens, price), -TOKENS_PER_PRICE)
+
+
+def dollars(amount: Decimal) -> str:
+    """For people: six digits behind the point, and ``<$0.000001`` for less that is not nothing."""
+    if ZERO < amount < SHOWN:
+        return f"<${SHOWN}"
+    return f"${EXACT.quantize(amount, SHOWN):,f}"

@@ -1,0 +1,171 @@
+"""Sums that say what they do not know: by model and category, by day, by whatever calls share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
+
+from tokenbox.ledger.call import Outcome
+from tokenbox.ledger.money import EXACT, ZERO, money_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tokenbox.ledger.call import Call
+
+Number = TypeVar("Number", bound=int | Decimal)
+
+
+@dataclass(frozen=True, slots=True)
+class Sum(Generic[Number]):
+    """A sum of which ``unknown`` parts are missing: it is at least ``known``, and ``known`` if none is.
+
+    ``estimated`` of the known parts are estimates.
+    """
+
+    known: Number
+    unknown: int = 0
+    estimated: int = 0
+
+    @property
+    def exact(self) -> bool:
+        return not self.unknown and not self.estimated
+
+    def __add__(self, other: Sum[Number]) -> Sum[Number]:
+        known = (
+            EXACT.add(self.known, other.known)
+            if isinstance(self.known, Decimal)
+            else self.known + other.known
+        )
+        return Sum(cast("Number", known), self.unknown + other.unknown, self.estimated + other.estimated)
+
+    def to_dict(self) -> dict[str, object]:
+        known = money_text(self.known) if isinstance(self.known, Decimal) else self.known
+        return {
+            "known": known,
+            "unknown_calls": self.unknown,
+            "estimated_calls": self.estimated,
+            "exact": self.exact,
+        }
+
+
+NO_TOKENS: Sum[int] = Sum(0)
+NO_DOLLARS: Sum[Decimal] = Sum(ZERO)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What a number of calls used and cost.
+
+    ``unfinished`` calls started and never ended, as far as is recorded; ``unpriced`` ones ended and have no
+    price. ``held`` is what the calls without a known cost can have cost at most, in dollars; for ``unheld``
+    of them not even that is known.
+    """
+
+    calls: int = 0
+    unfinished: int = 0
+    unpriced: int = 0
+    input: Sum[int] = NO_TOKENS
+    cached: Sum[int] = NO_TOKENS
+    output: Sum[int] = NO_TOKENS
+    reasoning: Sum[int] = NO_TOKENS
+    cost: Sum[Decimal] = NO_DOLLARS
+    held: Decimal = ZERO
+    unheld: int = 0
+
+    @classmethod
+    def of(cls, call: Call) -> Totals:
+        usage, dollars, at_most = call.usage, call.cost.dollars, call.predicted.at_most
+        ended = call.outcome is not Outcome.STARTED
+        return cls(
+            calls=1,
+            unfinished=int(not ended),
+            unpriced=int(ended and not call.cost.priced),
+            input=_part(usage.input_tokens, 0, exact=call.exact),
+            cached=_part(usage.cached_input_tokens, 0, exact=call.exact),
+            output=_part(usage.output_tokens, 0, exact=call.exact),
+            reasoning=_part(usage.reasoning_tokens, 0, exact=call.exact),
+            cost=_part(dollars, ZERO, exact=call.cost.exact),
+            held=at_most if dollars is None and at_most is not None else ZERO,
+            unheld=int(dollars is None and at_most is None),
+        )
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(
+            self.calls + other.calls,
+            self.unfinished + other.unfinished,
+            self.unpriced + other.unpriced,
+            self.input + other.input,
+            self.cached + other.cached,
+            self.output + other.output,
+            self.reasoning + other.reasoning,
+            self.cost + other.cost,
+            EXACT.add(self.held, other.held),
+            self.unheld + other.unheld,
+        )
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "calls": self.calls,
+            "unfinished_calls": self.unfinished,
+            "unpriced_calls": self.unpriced,
+            "input_tokens": self.input.to_dict(),
+            "cached_input_tokens": self.cached.to_dict(),
+            "output_tokens": self.output.to_dict(),
+            "reasoning_tokens": self.reasoning.to_dict(),
+            "dollars": self.cost.to_dict(),
+            "held_dollars": money_text(self.held),
+        }
+
+
+NOTHING = Totals()
+
+
+def _part(value: Number | None, nothing: Number, *, exact: bool) -> Sum[Number]:
+    return Sum(nothing, unknown=1) if value is None else Sum(value, estimated=int(not exact))
+
+
+def total(parts: Iterable[Totals]) -> Totals:
+    whole = NOTHING
+    for part in parts:
+        whole += part
+    return whole
+
+
+class Ledger:
+    """The calls of a session, added up per model and category.
+
+    A call is given when it starts and again when it ends, or only once; however often, it counts once. What
+    has ended stays as it ended first.
+    """
+
+    def __init__(self, calls: Iterable[Call] = ()) -> None:
+        self._ended: dict[tuple[str, str], Totals] = {}
+        self._under_way: dict[str, Call] = {}
+        self._ids: set[str] = set()
+        for call in calls:
+            self.record(call)
+
+    def record(self, call: Call) -> None:
+        if call.id in self._ids:
+            return
+        if call.outcome is Outcome.STARTED:
+            self._under_way.setdefault(call.id, call)
+            return
+        self._under_way.pop(call.id, None)
+        self._ids.add(call.id)
+        key = (call.model, call.category)
+        self._ended[key] = self._ended.get(key, NOTHING) + Totals.of(call)
+
+    def rows(self) -> dict[tuple[str, str], Totals]:
+        """The totals per (model, category), in the order of their names."""
+        rows = dict(self._ended)
+        for call in self._under_way.values():
+            key = (call.model, call.category)
+            rows[key] = rows.get(key, NOTHING) + Totals.of(call)
+        return dict(sorted(rows.items()))
+
+    @property
+    def total(self) -> Totals:
+        return total(self.rows().values())

@@ -1,0 +1,31 @@
+"""Moments as people write them: 2026-11-01, 2026-11-01T12:30, 7d, 12h, today, yesterday."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from tokenbox.ledger.errors import InvalidTime
+
+UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+DAYS = {"today": timedelta(0), "yesterday": timedelta(days=1)}
+AGO = re.compile(r"([0-9]{1,6})([mhdw])")
+
+
+def moment(text: str, now: datetime) -> datetime:
+    """The moment meant at ``now``, in UTC. A day means its start. Raises :class:`InvalidTime`."""
+    said = text.strip().lower()
+    now = now.astimezone(UTC)
+    try:
+        if said in DAYS:
+            return now.replace(hour=0, minute=0, second=0, microsecond=0) - DAYS[said]
+        ago = AGO.fullmatch(said)
+        if ago is not None:
+            return now - int(ago[1]) * UNITS[ago[2]]
+        found = datetime.fromisoformat(said.upper())
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise InvalidTime(
+            f"{text[:40]!r} is no time. Give a day as 2026-11-01, a time as 2026-11-01T12:30 (in UTC), "
+            "how long ago as 90m, 12h, 7d or 2w, or today or yesterday."
+        ) from None

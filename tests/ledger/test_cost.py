@@ -1,0 +1,128 @@
+"""Dollars are exact; what is not known is said, and never 0."""
+
+from __future__ import annotations
+
+from decimal import Decimal, getcontext, localcontext
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.ledger.calls import HAIKU, PLAIN, Tariff, counts, rates, usages
+from tokenbox.ledger import InvalidMoney, Usage, cost_at_most, cost_of
+from tokenbox.ledger.money import dollars, money, money_text
+
+
+def test_the_example_of_the_seed() -> None:
+    cost = cost_of(Usage(179, 8, 0), HAIKU)
+    assert cost.to_dict() == {
+        "dollars": "0.000219",
+        "exact": True,
+        "priced": True,
+        "source": "a price list",
+        "date": "2026-11-01",
+    }
+
+
+def test_cached_and_written_tokens_have_their_own_prices() -> None:
+    cost = cost_of(Usage(1_000_000, 0, 600_000, cache_write_tokens=300_000), HAIKU)
+    assert cost.dollars == Decimal("0.06") + Decimal("0.375") + Decimal("0.1")
+    assert cost.exact
+
+
+@pytest.mark.parametrize(
+    ("usage", "price", "dollars", "exact"),
+    [
+        # How much came from a cache is not known, and it matters.
+        (Usage(1_000_000, 0), HAIKU, "1", False),
+        # It does not matter where there is one price, or nothing was read.
+        (Usage(1_000_000, 0), PLAIN, "0.5", True),
+        (Usage(0, 1_000_000), HAIKU, "5", True),
+        (Usage(1_000_000, 0), Tariff(Decimal(1), Decimal(1), cached_input=Decimal(1)), "1", True),
+        # Tokens from a cache whose price is not known.
+        (Usage(1_000_000, 0, 10), PLAIN, "0.5", False),
+        (Usage(1_000_000, 0, 0), PLAIN, "0.5", True),
+        # Counted as both: never less than nothing.
+        (Usage(1_000_000, 0, 800_000, cache_write_tokens=800_000), HAIKU, "1.08", False),
+    ],
+)
+def test_an_estimate_is_marked(usage: Usage, price: Tariff, dollars: str, exact: bool) -> None:
+    cost = cost_of(usage, price)
+    assert (cost.dollars, cost.exact) == (Decimal(dollars), exact)
+    assert not cost_of(usage, price, exact=False).exact
+
+
+@pytest.mark.parametrize("price", [None, Tariff(None, Decimal(1)), Tariff(Decimal(1), None)])
+def test_no_price_is_unpriced_and_not_free(price: Tariff | None) -> None:
+    cost = cost_of(Usage(10, 10), price)
+    assert (cost.dollars, cost.priced, cost.exact) == (None, False, False)
+    assert cost_at_most(10, 10, price) is None
+
+
+@pytest.mark.parametrize("usage", [Usage(None, 5), Usage(5, None), Usage(None, None)])
+def test_unknown_usage_has_unknown_cost(usage: Usage) -> None:
+    cost = cost_of(usage, HAIKU)
+    assert (cost.dollars, cost.priced, cost.exact) == (None, True, False)
+
+
+@given(usage=usages(), price=st.builds(Tariff, rates, rates, rates, rates))
+def test_a_cost_is_what_fractions_say(usage: Usage, price: Tariff) -> None:
+    with localcontext() as context:
+        context.prec = 3  # what a program sets for itself does not round our money
+        cost = cost_of(usage, price)
+    if price.input is None or price.output is None or None in {usage.input_tokens, usage.output_tokens}:
+        assert cost.dollars is None
+        return
+    assert cost.dollars is not None
+    read = usage.cached_input_tokens if price.cached_input is not None else 0
+    written = usage.cache_write_tokens if price.cache_write is not None else 0
+    plain = max(0, (usage.input_tokens or 0) - (read or 0) - (written or 0))
+    slow = (
+        plain * Fraction(price.input)
+        + (read or 0) * Fraction(price.cached_input or 0)
+        + (written or 0) * Fraction(price.cache_write or 0)
+        + (usage.output_tokens or 0) * Fraction(price.output)
+    ) / 1_000_000
+    assert Fraction(cost.dollars) == slow
+
+
+@given(usage=usages(), price=st.builds(Tariff, rates, rates, rates, rates), spare=counts)
+def test_a_call_never_costs_more_than_at_most(usage: Usage, price: Tariff, spare: int | None) -> None:
+    cost = cost_of(usage, price)
+    if cost.dollars is None or usage.input_tokens is None or usage.output_tokens is None:
+        return
+    if (usage.cached_input_tokens or 0) + (usage.cache_write_tokens or 0) > usage.input_tokens:
+        return  # counted twice: no price list foresees that
+    ceiling = cost_at_most(usage.input_tokens, usage.output_tokens + (spare or 0), price)
+    assert ceiling is not None
+    assert cost.dollars <= ceiling
+
+
+@pytest.mark.parametrize(
+    "value", [0.1, True, None, "", "a", "nan", "inf", "-1", -1, "1e40", "1e-31", "1e999999"]
+)
+def test_what_is_no_amount_is_refused(value: object) -> None:
+    with pytest.raises(InvalidMoney, match="no amount of money"):
+        money(value)
+
+
+@given(amount=st.decimals(0, 10**12, places=9))
+def test_an_amount_has_one_text(amount: Decimal) -> None:
+    assert money(money_text(amount)) == amount
+    assert money_text(amount) == money_text(amount + Decimal("0E-15"))
+    assert getcontext().prec == 28
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [
+        ("0", "$0.000000"),
+        ("0.000219", "$0.000219"),
+        ("0.0000005", "<$0.000001"),
+        ("1234.5678915", "$1,234.567892"),
+        ("123456789012345678901234567890", "$123,456,789,012,345,678,901,234,567,890.000000"),
+    ],
+)
+def test_dollars_for_people(amount: str, text: str) -> None:
+    assert dollars(Decimal(amount)) == text
