@@ -1,0 +1,101 @@
+"""The names of models: who serves them, and what is the same name written differently."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# How a provider is called here, by how else it is called in ids.
+PROVIDER_ALIASES = {
+    "google": "gemini",
+    "google-ai-studio": "gemini",
+    "x-ai": "xai",
+    "mistralai": "mistral",
+    "moonshotai": "moonshot",
+    "z-ai": "zai",
+    "zhipuai": "zai",
+    "together": "together_ai",
+    "fireworks": "fireworks_ai",
+    "aws": "bedrock",
+    "cohere_chat": "cohere",
+    "bedrock_converse": "bedrock",
+    "text-completion-openai": "openai",
+}
+# Who makes and serves the models whose bare names begin so. The first that matches.
+FIRST_PARTIES = (
+    (re.compile(r"(ft:)?(gpt-(?!oss)|chatgpt|codex-|o[134](-|$))"), "openai"),
+    (re.compile(r"claude"), "anthropic"),
+    (re.compile(r"gemini"), "gemini"),
+    (re.compile(r"grok"), "xai"),
+    (re.compile(r"(open-)?(mistral|mixtral)|codestral|devstral|magistral|ministral|pixtral"), "mistral"),
+    (re.compile(r"deepseek"), "deepseek"),
+    (re.compile(r"command"), "cohere"),
+    (re.compile(r"qwen|qwq"), "dashscope"),
+    (re.compile(r"kimi|moonshot"), "moonshot"),
+    (re.compile(r"glm"), "zai"),
+    (re.compile(r"llama"), "meta_llama"),
+)
+_DATED = re.compile(r"(-\d{4}-\d{2}-\d{2}|[-@]20\d{6}|-latest)$")
+_FILE = re.compile(r"\.(gguf|bin|safetensors)$")
+_QUANTIZED = re.compile(
+    r"[-._:](i?q\d+(_[a-z0-9]+)*|f16|f32|bf16|fp8|fp16|awq|gptq|int[48]|mlx|gguf|[48]bit)$"
+)
+
+
+def provider_of(row_provider: str | None) -> str | None:
+    """The provider as ids name it, from how a source names it (``vertex_ai-language-models``)."""
+    if row_provider is None:
+        return None
+    if row_provider.startswith("vertex_ai"):
+        return "vertex_ai"
+    return PROVIDER_ALIASES.get(row_provider, row_provider)
+
+
+def first_party(name: str) -> str | None:
+    """Who makes and serves the model of that bare name."""
+    return next((provider for pattern, provider in FIRST_PARTIES if pattern.match(name.lower())), None)
+
+
+def bare_name(model: str) -> str:
+    """``llama-3.2-1b`` of ``models/Llama-3.2-1B-Q4_K_M.gguf`` and of ``x/llama-3.2:1b``."""
+    name = re.split(r"[/\\]", model.strip().lower())[-1]
+    name = _FILE.sub("", name)
+    while (shorter := _QUANTIZED.sub("", name)) != name:
+        name = shorter
+    for region_or_maker in ("us.", "eu.", "apac.", "global.", "jp.", "au."):
+        name = name.removeprefix(region_or_maker)
+    name = re.sub(r"^(anthropic|meta|mistral|amazon|deepseek|qwen|cohere|openai)\.", "", name)
+    return name if name.startswith("ft:") else re.sub(r"[:_ ]", "-", name)
+
+
+def undated(model: str) -> str | None:
+    """``gpt-5`` of ``gpt-5-2025-08-07``; None for a name without a date."""
+    shorter = _DATED.sub("", model)
+    return None if shorter == model or not shorter else shorter
+
+
+def spellings(model: str) -> Iterator[str]:
+    """The ids under which sources may have the model, nearest first: with and without its provider."""
+    yield model
+    provider, slash, rest = model.partition("/")
+    if slash:
+        known = PROVIDER_ALIASES.get(provider.lower(), provider.lower())
+        yield f"{known}/{rest}"
+        yield f"{known}/{_dashes(rest)}"
+        if first_party(rest) == known:
+            yield rest
+            yield _dashes(rest)
+    else:
+        yield _dashes(model)
+        known = first_party(model) or ""
+        if known:
+            yield f"{known}/{model}"
+            yield f"{known}/{_dashes(model)}"
+
+
+def _dashes(name: str) -> str:
+    """Anthropic writes ``claude-sonnet-4-5``, others of it ``claude-sonnet-4.5``."""
+    return name.replace(".", "-") if name.lower().startswith("claude") else name

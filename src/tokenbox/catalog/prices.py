@@ -1,0 +1,266 @@
+"""What models cost: dollars per million tokens, as Decimal, on a date.
+
+Prices are data: those of the package genai-prices, with the days from which they hold, corrected by what the
+user configures. A model without a price is unpriced: None, and never 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Context, Decimal, localcontext
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Protocol
+
+from tokenbox.catalog.names import first_party, provider_of, spellings, undated
+from tokenbox.catalog.published import genai_edition, published
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from genai_prices import types
+
+MILLION = Decimal(1_000_000)
+# More digits than any sum of money here has, so that nothing is ever rounded by the way.
+_EXACT = Context(prec=60)
+
+# genai-prices' name of a provider, by ours; the same where it is not here.
+_PROVIDERS = {
+    "gemini": "google",
+    "vertex_ai": "google",
+    "xai": "x-ai",
+    "bedrock": "aws",
+    "together_ai": "together",
+    "fireworks_ai": "fireworks",
+    "moonshot": "moonshotai",
+    "meta_llama": "meta",
+    "github_copilot": "github-copilot",
+    "voyage": "voyageai",
+    "azure_ai": "azure",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Dollars per million tokens. None: no such price is known."""
+
+    input: Decimal | None = None
+    output: Decimal | None = None
+    cached_input: Decimal | None = None  # read from the provider's prompt cache
+    cache_write: Decimal | None = None  # written to it
+
+    def to_dict(self) -> dict[str, object]:
+        """Decimals as text, so that no reader makes floats of them."""
+        return {
+            name: _text(getattr(self, name)) for name in ("input", "output", "cached_input", "cache_write")
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PriceTier:
+    """Other rates for a request with more than ``above`` input tokens: for all of its tokens."""
+
+    above: int
+    rates: Rates
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a model costs. ``date`` is the day from which this price holds, or else the day of the source."""
+
+    rates: Rates
+    source: str
+    date: str | None = None
+    tiers: tuple[PriceTier, ...] = ()
+    note: str | None = None
+
+    def rates_for(self, input_tokens: int) -> Rates:
+        """The rates of a request with that many input tokens."""
+        reached = [tier for tier in self.tiers if input_tokens > tier.above]
+        return max(reached, key=lambda tier: tier.above).rates if reached else self.rates
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "currency": "USD",
+            "per_tokens": 1_000_000,
+            **self.rates.to_dict(),
+            "tiers": [{"above_input_tokens": tier.above, **tier.rates.to_dict()} for tier in self.tiers],
+            "source": self.source,
+            "date": self.date,
+            "note": self.note,
+        }
+
+
+class UsageFigures(Protocol):
+    """What a request used. The cached tokens are among ``input_tokens``, the reasoning ones in the output."""
+
+    @property
+    def input_tokens(self) -> int | None: ...
+    @property
+    def output_tokens(self) -> int | None: ...
+    @property
+    def cached_input_tokens(self) -> int | None: ...
+
+
+def cost(
+    usage: UsageFigures, price: Price | None, *, cache_write_tokens: int | None = None
+) -> Decimal | None:
+    """Dollars, exactly; None where the price or a count is not known.
+
+    Tokens read from a cache, or written to it, cost as other input where there is no price for that, or where
+    the provider does not say how many they were.
+    """
+    if price is None or usage.input_tokens is None or usage.output_tokens is None:
+        return None
+    rates = price.rates_for(usage.input_tokens)
+    cached = _at_most(usage.cached_input_tokens, usage.input_tokens)
+    written = _at_most(cache_write_tokens, usage.input_tokens - cached)
+    charges = (
+        (usage.input_tokens - cached - written, rates.input),
+        (cached, rates.input if rates.cached_input is None else rates.cached_input),
+        (written, rates.input if rates.cache_write is None else rates.cache_write),
+        (usage.output_tokens, rates.output),
+    )
+    with localcontext(_EXACT):
+        total = Decimal(0)
+        for tokens, rate in charges:
+            if tokens == 0:
+                continue
+            if rate is None:
+                return None
+            total += tokens * rate / MILLION
+        return total
+
+
+def _at_most(tokens: int | None, bound: int) -> int:
+    """A provider that does not say how many tokens were cached is taken at its price for the rest."""
+    return 0 if tokens is None else min(tokens, bound)
+
+
+def price(model_id: str, on: date, *, configured: Mapping[str, Price] | None = None) -> Price | None:
+    """The price of a model on a day, or None if it is unpriced.
+
+    ``configured`` is by id and comes first. ``on`` may be a datetime, in UTC,
+    for the models that cost more at some hours. The first use imports genai-prices: half a second.
+    """
+    wanted = model_id.strip()
+    for name in spellings(wanted) if configured else ():
+        if configured is not None and name in configured:
+            return configured[name]
+    for provider, name in _offers(wanted):
+        found = _published_price(provider, name, on)
+        if found is not None:
+            return found
+    return None
+
+
+def _offers(wanted: str) -> list[tuple[str, str]]:
+    """(provider, name) under which the model may be priced, nearest first: also without its date."""
+    offers: list[tuple[str, str]] = []
+    for name in (wanted, undated(wanted)):
+        if name is None:
+            continue
+        prefix, slash, rest = name.partition("/")
+        if slash:
+            offers.append((provider_of(prefix.lower()) or prefix, rest))
+            continue
+        known = [key for spelling in spellings(name) if (key := published().key(spelling)) is not None]
+        if known:  # a name of open weights alone is priced by whoever runs it
+            served_by = published().rows[known[0]].provider
+            offers += [
+                (provider, name) for provider in (first_party(name), served_by) if provider is not None
+            ]
+    return list(dict.fromkeys(offers))
+
+
+@cache
+def _providers() -> Mapping[str, types.Provider]:
+    from genai_prices.data import providers  # noqa: PLC0415  # half a second; no network
+
+    return {provider.id: provider for provider in providers}
+
+
+@lru_cache(maxsize=4096)
+def _offered(provider: str, name: str) -> types.ModelInfo | None:
+    offered = _providers().get(_PROVIDERS.get(provider, provider))
+    return None if offered is None else offered.find_model(name.lower())
+
+
+def _published_price(provider: str, name: str, on: date) -> Price | None:
+    offered = _offered(provider, name)
+    if offered is None:
+        return None
+    version, edition = genai_edition()
+    prices, since, note = _effective(offered, on)
+    if prices is None:
+        return None
+    source = f"genai-prices {version}"
+    base, tiers = _rates(prices)
+    if base == Rates():
+        return None  # an image model, or one that is paid by the hour
+    return Price(base, source, edition if since is None else since.isoformat(), tiers, note)
+
+
+def _effective(offered: types.ModelInfo, on: date) -> tuple[types.ModelPrice | None, date | None, str | None]:
+    """The prices that hold on a day, the day they began, and what a reader should know.
+
+    A datetime (in UTC) is also looked up in the hours for which some providers charge more.
+    """
+    from genai_prices.types import TimeOfDateConstraint  # noqa: PLC0415
+
+    if not isinstance(offered.prices, list):
+        return offered.prices, None, None
+    note = None
+    for conditional in reversed(offered.prices):
+        when = conditional.constraint
+        if isinstance(when, TimeOfDateConstraint):
+            if isinstance(on, datetime) and when.active(on):
+                return conditional.prices, None, "the price at this hour"
+            note = (
+                note if isinstance(on, datetime) else "other prices at certain hours (UTC): ask with a time"
+            )
+        elif when is None:
+            return conditional.prices, None, note
+        elif when.start_date <= _day(on):
+            return conditional.prices, when.start_date, note
+    return None, None, None
+
+
+def _day(on: date) -> date:
+    if isinstance(on, datetime):
+        return (on if on.tzinfo is None else on.astimezone(UTC)).date()
+    return on
+
+
+# A field of Rates, by genai-prices' name for it.
+_FIELDS = {
+    "input": "input_mtok",
+    "output": "output_mtok",
+    "cached_input": "cache_read_mtok",
+    "cache_write": "cache_write_mtok",
+}
+
+
+def _rates(prices: types.ModelPrice) -> tuple[Rates, tuple[PriceTier, ...]]:
+    from genai_prices.types import TieredPrices  # noqa: PLC0415
+
+    stated = {field: getattr(prices, theirs) for field, theirs in _FIELDS.items()}
+    starts = sorted(
+        {tier.start for value in stated.values() if isinstance(value, TieredPrices) for tier in value.tiers}
+    )
+
+    def rates(tokens: int) -> Rates:
+        found: dict[str, Decimal | None] = {}
+        for field, value in stated.items():
+            if isinstance(value, TieredPrices):
+                reached = [tier.price for tier in value.tiers if tokens > tier.start]
+                found[field] = reached[-1] if reached else value.base
+            else:
+                found[field] = value
+        return Rates(**found)
+
+    return rates(0), tuple(PriceTier(start, rates(start + 1)) for start in starts)
+
+
+def _text(amount: Decimal | None) -> str | None:
+    return None if amount is None else format(amount, "f")

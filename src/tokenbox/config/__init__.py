@@ -1,0 +1,1 @@
+"""What the user wants: settings from files, the environment and flags, each with where it came from."""

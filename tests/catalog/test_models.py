@@ -1,0 +1,205 @@
+"""Models by id: figures, their sources, and which of them counts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tokenbox.catalog import Figure, Limit, Limits, Rule, find, model, nearest, tokenizer_family
+
+
+@pytest.mark.parametrize(
+    ("asked", "window", "taken", "given", "family"),
+    [
+        ("gpt-5", 400_000, 272_000, 128_000, "o200k_base"),
+        ("openai/gpt-5", 400_000, 272_000, 128_000, "o200k_base"),
+        ("GPT-5", 400_000, 272_000, 128_000, "o200k_base"),
+        ("gpt-5-2025-08-07", 400_000, 272_000, 128_000, "o200k_base"),
+        ("gpt-5-2031-01-01", 400_000, 272_000, 128_000, "o200k_base"),  # a snapshot nobody lists yet
+        ("gpt-5.1-codex", 400_000, 272_000, 128_000, "o200k_base"),
+        ("gpt-4o", 128_000, 128_000, 16_384, "o200k_base"),
+        ("gpt-4o-2024-05-13", 128_000, 128_000, 4_096, "o200k_base"),
+        ("o3", 200_000, 200_000, 100_000, "o200k_base"),
+        ("claude-sonnet-4-5", 200_000, 200_000, 64_000, None),
+        ("anthropic/claude-sonnet-4.5", 200_000, 200_000, 64_000, None),
+        ("gemini-2.5-pro", 1_048_576, 1_048_576, 65_535, "gemma3"),
+        ("google/gemini-2.5-pro", 1_048_576, 1_048_576, 65_536, "gemma3"),
+        ("qwen3-max", None, 258_048, 65_536, None),
+        ("llama3.1:8b", 131_072, None, None, "llama3-bpe"),
+        ("models/Llama-3.2-1B-Instruct-Q4_K_M.gguf", 131_072, None, None, "llama3-bpe"),
+        ("Qwen/Qwen3-8B", 40_960, None, None, "qwen2-bpe"),
+        ("azure/gpt-41", 1_047_576, 1_047_576, 32_768, None),  # an alias only litellm knows
+    ],
+)
+def test_the_three_limits(
+    asked: str, window: int | None, taken: int | None, given: int | None, family: str | None
+) -> None:
+    found = model(asked)
+    assert found is not None
+    values = [None if (figure := found.figure(limit)) is None else figure.value for limit in Limit]
+    assert values == [window, taken, given]
+    assert found.tokenizer_family == family
+
+
+def test_every_figure_has_a_source_and_a_day() -> None:
+    for info in find("", makers_only=True):
+        for figure in (info.figure(limit) for limit in Limit):
+            assert figure is None or (figure.source and figure.date and figure.value), info
+
+
+def test_what_does_not_agree_is_shown_and_the_smallest_counts() -> None:
+    found = model("gemini-2.5-pro")
+    assert found is not None
+    (disagreement,) = found.disagreements
+    assert disagreement.limit is Limit.MAX_OUTPUT_TOKENS
+    assert disagreement.rule is Rule.SMALLEST
+    assert disagreement.chosen.value == 65_535
+    assert [figure.value for figure in disagreement.others] == [65_536]
+
+
+MINE = Limits(context_window=Figure(1_000_000, "tokenbox.toml:3"))
+SERVER = Limits(context_window=Figure(8_192, "http://localhost:8080/props", "2026-11-21"))
+
+
+@pytest.mark.parametrize(
+    ("configured", "discovered", "expected"),
+    [
+        ({}, {}, 400_000),
+        ({"gpt-5": MINE}, {}, 1_000_000),
+        ({}, {"gpt-5": SERVER}, 8_192),
+        ({}, {"gpt-5": Limits(Figure(500_000, "a server"))}, 500_000),
+        ({"gpt-5": MINE}, {"gpt-5": SERVER}, 1_000_000),
+        ({"openai/gpt-5": MINE}, {}, 1_000_000),  # the same
+        ({"azure/gpt-5": MINE}, {}, 400_000),  # said of another offer
+        ({"gpt-5": Limits()}, {"gpt-5": Limits(Figure(None, "a server that does not say"))}, 400_000),
+    ],
+)
+def test_the_config_counts_before_the_server_and_that_before_what_is_published(
+    configured: dict[str, Limits], discovered: dict[str, Limits], expected: int
+) -> None:
+    found = model("gpt-5", configured=configured, discovered=discovered)
+    assert found is not None
+    assert found.context_window is not None
+    assert found.context_window.value == expected
+    # Nothing that was said is lost.
+    assert found.max_input_tokens is not None
+    said = {figure.value for d in found.disagreements for figure in (d.chosen, *d.others)}
+    assert expected == 400_000 or {expected, 400_000} <= said
+
+
+def test_a_model_that_only_the_user_knows() -> None:
+    found = model("my-finetune", configured={"my-finetune": MINE})
+    assert found is not None
+    assert found.context_window == MINE.context_window
+    assert [info.id for info in find("my-fine", configured={"my-finetune": MINE})] == ["my-finetune"]
+
+
+@pytest.mark.parametrize(
+    "nonsense", ["", "   ", "no-such-model-at-all", "x" * 100_000, "\ud800", "a/b/c/d", "/", "-latest"]
+)
+def test_nonsense_is_no_model(nonsense: str) -> None:
+    assert model(nonsense) is None
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("gpt-5", ["gpt-5", "gpt-5-chat"]),
+        ("openai/gpt-5", ["gpt-5"]),
+        ("claude sonnet 4", ["claude-sonnet-4-6", "claude-sonnet-4-5", "claude-sonnet-4-0"]),
+        ("gemini-2.5-pro", ["gemini-2.5-pro"]),
+        ("qwen3-max", ["dashscope/qwen3-max"]),
+        ("llama3.1:8b", ["llama3.1:8b"]),
+        ("no-such-model-at-all", []),
+    ],
+)
+def test_the_best_comes_first(query: str, first: list[str]) -> None:
+    assert [info.id for info in find(query, limit=len(first) or None)] == first
+
+
+def test_who_made_a_model_comes_before_who_serves_it() -> None:
+    ids = [info.id for info in find("gpt-5")]
+    assert ids.index("gpt-5.1") < ids.index("azure/gpt-5")
+    assert "azure/gpt-5" not in [info.id for info in find("gpt-5", makers_only=True)]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [("gpt5", "gpt-5"), ("claud-sonet-4-5", "claude-sonnet-4-5"), ("openai/gpt4o", "gpt-4o")],
+)
+def test_the_nearest_names(wrong: str, right: str) -> None:
+    assert nearest(wrong)[0] == right
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        ("gpt-4", "cl100k_base"),
+        ("gpt-4-turbo-2024-04-09", "cl100k_base"),
+        ("gpt-4.1-mini", "o200k_base"),
+        ("gpt-oss:20b", "o200k_base"),
+        ("gpt-50", None),
+        ("gpt-6-sol", None),  # no source says yet
+        ("deepseek-r1-distill-llama-70b", "llama3-bpe"),
+        ("deepseek-r1-distill-qwen-7b", "qwen2-bpe"),
+        ("qwen3.5-plus", None),
+        ("llama-4-scout", "llama4-bpe"),
+        ("us.anthropic.claude-opus-4-5", None),
+        ("bedrock/meta.llama3-1-8b-instruct-v1:0", "llama3-bpe"),
+    ],
+)
+def test_the_family_of_a_tokenizer(name: str, family: str | None) -> None:
+    found = tokenizer_family(name)
+    assert (None if found is None else found.name) == family
+
+
+def test_none_to_be_had_is_not_the_same_as_unknown() -> None:
+    claude, unknown = tokenizer_family("claude-opus-4-5"), tokenizer_family("gpt-6-sol")
+    assert claude is not None
+    assert "Anthropic" in claude.source
+    assert unknown is None
+
+
+def test_the_table_agrees_with_tiktoken() -> None:
+    from tiktoken.model import MODEL_PREFIX_TO_ENCODING, MODEL_TO_ENCODING  # noqa: PLC0415
+
+    served = {"o200k_base", "cl100k_base"}
+    begun = {f"{prefix.rstrip('-')}-x": name for prefix, name in MODEL_PREFIX_TO_ENCODING.items()}
+    names = {**MODEL_TO_ENCODING, **begun}
+    wrong = {
+        name: found
+        for name, encoding in names.items()
+        if encoding in served and (found := tokenizer_family(name)) is not None and found.name != encoding
+    }
+    assert wrong == {}
+
+
+OFFLINE = """
+import socket
+def refuse(*args, **kwargs): raise AssertionError("the network")
+socket.socket.connect = socket.getaddrinfo = refuse
+from datetime import date
+from tokenbox.catalog import find, model, price
+assert model("gpt-5") and find("claude") and price("gpt-5", date(2026, 11, 21)) and model("azure/gpt-41")
+"""
+
+
+def test_the_network_is_never_used() -> None:
+    run = subprocess.run([sys.executable, "-c", OFFLINE], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_looking_up_a_model_does_not_import_the_prices() -> None:
+    code = (
+        "import sys; from tokenbox.catalog import model; model('gpt-5'); assert 'pydantic' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_windows_are_those_of_the_installed_genai_prices() -> None:
+    run = subprocess.run(
+        [sys.executable, "tools/catalog_windows.py", "--check"], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
