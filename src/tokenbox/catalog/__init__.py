@@ -3,7 +3,6 @@
     model("gpt-5").context_window     Figure(400000, "models.dev via ctxlen 2026.10.27.2", "2026-10-27")
     find("claude sonnet")             the models of that name, best first
     price("gpt-5", on=date.today())   dollars per million tokens, as Decimal; None is unpriced
-    cost(usage, price)                Decimal dollars, or None where a figure is missing
 
 What a user's config or a live server says comes in as :class:`Limits`, and wins over what is published.
 """
@@ -11,7 +10,7 @@ What a user's config or a live server says comes in as :class:`Limits`, and wins
 from tokenbox.catalog.families import TokenizerFamily, tokenizer_family
 from tokenbox.catalog.figures import Disagreement, Figure, Limit, Limits, ModelInfo, Rule
 from tokenbox.catalog.lookup import find, model, nearest
-from tokenbox.catalog.prices import Price, PriceTier, Rates, cost, price
+from tokenbox.catalog.prices import Price, PriceTier, price
 
 __all__ = [
     "Disagreement",
@@ -21,10 +20,8 @@ __all__ = [
     "ModelInfo",
     "Price",
     "PriceTier",
-    "Rates",
     "Rule",
     "TokenizerFamily",
-    "cost",
     "find",
     "model",
     "nearest",

@@ -8,21 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from decimal import Context, Decimal, localcontext
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from tokenbox.catalog.names import first_party, provider_of, spellings, undated
 from tokenbox.catalog.published import genai_edition, published
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from decimal import Decimal
 
     from genai_prices import types
-
-MILLION = Decimal(1_000_000)
-# More digits than any sum of money here has, so that nothing is ever rounded by the way.
-_EXACT = Context(prec=60)
 
 # genai-prices' name of a provider, by ours; the same where it is not here.
 _PROVIDERS = {
@@ -39,102 +35,77 @@ _PROVIDERS = {
     "azure_ai": "azure",
 }
 
-
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """Dollars per million tokens. None: no such price is known."""
-
-    input: Decimal | None = None
-    output: Decimal | None = None
-    cached_input: Decimal | None = None  # read from the provider's prompt cache
-    cache_write: Decimal | None = None  # written to it
-
-    def to_dict(self) -> dict[str, object]:
-        """Decimals as text, so that no reader makes floats of them."""
-        return {
-            name: _text(getattr(self, name)) for name in ("input", "output", "cached_input", "cache_write")
-        }
+# genai-prices' name of each rate.
+_FIELDS = {
+    "input": "input_mtok",
+    "output": "output_mtok",
+    "cached_input": "cache_read_mtok",
+    "cache_write": "cache_write_mtok",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class PriceTier:
-    """Other rates for a request with more than ``above`` input tokens: for all of its tokens."""
+    """Other rates, for all tokens of a request that has more than ``above`` input tokens."""
 
     above: int
-    rates: Rates
+    input: Decimal | None = None
+    output: Decimal | None = None
+    cached_input: Decimal | None = None
+    cache_write: Decimal | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        return {"above_input_tokens": self.above, **_rates_text(self)}
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a model costs. ``date`` is the day from which this price holds, or else the day of the source."""
+    """What a model costs, in dollars per million tokens. None: no such price is known.
 
-    rates: Rates
-    source: str
+    ``cached_input`` is for tokens read from the provider's prompt cache, ``cache_write`` for those put there.
+    ``date`` is the day from which this price holds, or else the day of the source.
+    """
+
+    input: Decimal | None
+    output: Decimal | None
+    cached_input: Decimal | None = None
+    cache_write: Decimal | None = None
+    source: str = ""
     date: str | None = None
     tiers: tuple[PriceTier, ...] = ()
     note: str | None = None
 
-    def rates_for(self, input_tokens: int) -> Rates:
-        """The rates of a request with that many input tokens."""
+    def at(self, input_tokens: int) -> Price:
+        """The price of a request with that many input tokens, which has no tiers any more."""
         reached = [tier for tier in self.tiers if input_tokens > tier.above]
-        return max(reached, key=lambda tier: tier.above).rates if reached else self.rates
+        rates = max(reached, key=lambda tier: tier.above) if reached else self
+        return Price(
+            rates.input,
+            rates.output,
+            rates.cached_input,
+            rates.cache_write,
+            self.source,
+            self.date,
+            (),
+            self.note,
+        )
 
     def to_dict(self) -> dict[str, object]:
         return {
             "currency": "USD",
             "per_tokens": 1_000_000,
-            **self.rates.to_dict(),
-            "tiers": [{"above_input_tokens": tier.above, **tier.rates.to_dict()} for tier in self.tiers],
+            **_rates_text(self),
+            "tiers": [tier.to_dict() for tier in self.tiers],
             "source": self.source,
             "date": self.date,
             "note": self.note,
         }
 
 
-class UsageFigures(Protocol):
-    """What a request used. The cached tokens are among ``input_tokens``, the reasoning ones in the output."""
-
-    @property
-    def input_tokens(self) -> int | None: ...
-    @property
-    def output_tokens(self) -> int | None: ...
-    @property
-    def cached_input_tokens(self) -> int | None: ...
-
-
-def cost(
-    usage: UsageFigures, price: Price | None, *, cache_write_tokens: int | None = None
-) -> Decimal | None:
-    """Dollars, exactly; None where the price or a count is not known.
-
-    Tokens read from a cache, or written to it, cost as other input where there is no price for that, or where
-    the provider does not say how many they were.
-    """
-    if price is None or usage.input_tokens is None or usage.output_tokens is None:
-        return None
-    rates = price.rates_for(usage.input_tokens)
-    cached = _at_most(usage.cached_input_tokens, usage.input_tokens)
-    written = _at_most(cache_write_tokens, usage.input_tokens - cached)
-    charges = (
-        (usage.input_tokens - cached - written, rates.input),
-        (cached, rates.input if rates.cached_input is None else rates.cached_input),
-        (written, rates.input if rates.cache_write is None else rates.cache_write),
-        (usage.output_tokens, rates.output),
-    )
-    with localcontext(_EXACT):
-        total = Decimal(0)
-        for tokens, rate in charges:
-            if tokens == 0:
-                continue
-            if rate is None:
-                return None
-            total += tokens * rate / MILLION
-        return total
-
-
-def _at_most(tokens: int | None, bound: int) -> int:
-    """A provider that does not say how many tokens were cached is taken at its price for the rest."""
-    return 0 if tokens is None else min(tokens, bound)
+def _rates_text(rates: Price | PriceTier) -> dict[str, object]:
+    """Decimals as text, so that no reader makes floats of them."""
+    amounts = {field: getattr(rates, field) for field in _FIELDS}
+    return {field: None if amount is None else format(amount, "f") for field, amount in amounts.items()}
 
 
 def price(model_id: str, on: date, *, configured: Mapping[str, Price] | None = None) -> Price | None:
@@ -196,9 +167,11 @@ def _published_price(provider: str, name: str, on: date) -> Price | None:
         return None
     source = f"genai-prices {version}"
     base, tiers = _rates(prices)
-    if base == Rates():
-        return None  # an image model, or one that is paid by the hour
-    return Price(base, source, edition if since is None else since.isoformat(), tiers, note)
+    if not any(rate is not None for rate in base.values()):
+        return None  # a model of images, or one that is paid by the hour
+    return Price(
+        **base, source=source, date=edition if since is None else since.isoformat(), tiers=tiers, note=note
+    )
 
 
 def _effective(offered: types.ModelInfo, on: date) -> tuple[types.ModelPrice | None, date | None, str | None]:
@@ -232,16 +205,7 @@ def _day(on: date) -> date:
     return on
 
 
-# A field of Rates, by genai-prices' name for it.
-_FIELDS = {
-    "input": "input_mtok",
-    "output": "output_mtok",
-    "cached_input": "cache_read_mtok",
-    "cache_write": "cache_write_mtok",
-}
-
-
-def _rates(prices: types.ModelPrice) -> tuple[Rates, tuple[PriceTier, ...]]:
+def _rates(prices: types.ModelPrice) -> tuple[dict[str, Decimal | None], tuple[PriceTier, ...]]:
     from genai_prices.types import TieredPrices  # noqa: PLC0415
 
     stated = {field: getattr(prices, theirs) for field, theirs in _FIELDS.items()}
@@ -249,7 +213,7 @@ def _rates(prices: types.ModelPrice) -> tuple[Rates, tuple[PriceTier, ...]]:
         {tier.start for value in stated.values() if isinstance(value, TieredPrices) for tier in value.tiers}
     )
 
-    def rates(tokens: int) -> Rates:
+    def rates(tokens: int) -> dict[str, Decimal | None]:
         found: dict[str, Decimal | None] = {}
         for field, value in stated.items():
             if isinstance(value, TieredPrices):
@@ -257,10 +221,6 @@ def _rates(prices: types.ModelPrice) -> tuple[Rates, tuple[PriceTier, ...]]:
                 found[field] = reached[-1] if reached else value.base
             else:
                 found[field] = value
-        return Rates(**found)
+        return found
 
-    return rates(0), tuple(PriceTier(start, rates(start + 1)) for start in starts)
-
-
-def _text(amount: Decimal | None) -> str | None:
-    return None if amount is None else format(amount, "f")
+    return rates(0), tuple(PriceTier(start, **rates(start + 1)) for start in starts)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from tokenbox.ledger.money import EXACT, ZERO, money_text, per_million
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from decimal import Decimal
 
     from tokenbox.ledger.usage import Usage
@@ -64,6 +65,9 @@ def cost_of(usage: Usage, price: Price | None, *, exact: bool = True) -> Cost:
         return UNPRICED
     if usage.input_tokens is None or usage.output_tokens is None:
         return Cost(None, exact=False, priced=True, source=price.source, date=price.date)
+    price = price_at(price, usage.input_tokens)
+    if price.input is None or price.output is None:
+        return UNPRICED
     plain = usage.input_tokens
     total = per_million(usage.output_tokens, price.output)
     for tokens, rate, unknown_matters in (
@@ -94,10 +98,19 @@ def cost_at_most(input_tokens: int, reserved_output: int, price: Price | None) -
     """What a call of ``input_tokens`` can cost, all of the reserved output used; None without a price."""
     if price is None or price.input is None or price.output is None:
         return None
+    price = price_at(price, input_tokens)
+    if price.input is None or price.output is None:
+        return None
     dearest = max(
         rate for rate in (price.input, price.cached_input, cache_write_price(price), ZERO) if rate is not None
     )
     return EXACT.add(per_million(input_tokens, dearest), per_million(reserved_output, price.output))
+
+
+def price_at(price: Price, input_tokens: int) -> Price:
+    """The price of a request with that many input tokens, for models whose long requests cost more per token."""
+    at: Callable[[int], Price] | None = getattr(price, "at", None)
+    return price if at is None else at(input_tokens)
 
 
 def cache_write_price(price: Price) -> Decimal | None:
