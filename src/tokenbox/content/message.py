@@ -1,0 +1,318 @@
+"""Chat messages: immutable values in the shape of OpenAI's Chat Completions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+
+from tokenbox.errors import TokenboxError
+from tokenbox.tokenizers.utf8 import utf8
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MAX_DEPTH: Final = 32  # of what a message holds; the schema of a tool is some ten deep
+
+
+class InvalidMessage(TokenboxError):
+    """A chat message that no server would take. ``details["index"]`` is its place in the list."""
+
+    code = "invalid_message"
+
+
+class UndeclaredCost(TokenboxError):
+    """An image or a file whose cost in tokens nobody has said, so that no total could be right."""
+
+    code = "undeclared_cost"
+
+
+class Role(StrEnum):
+    """Who speaks. System and developer messages are no part of the window."""
+
+    SYSTEM = "system"
+    DEVELOPER = "developer"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+_ROLES: Final[Mapping[str, Role]] = {role.value: role for role in Role}
+
+
+class PartKind(StrEnum):
+    TEXT = "text"
+    IMAGE = "image"
+    FILE = "file"
+    AUDIO = "audio"
+
+
+# The kinds of parts by their "type", and for texts the key that holds the text.
+_PARTS: Final[Mapping[str, tuple[PartKind, str]]] = {
+    "text": (PartKind.TEXT, "text"),
+    "input_text": (PartKind.TEXT, "text"),
+    "output_text": (PartKind.TEXT, "text"),
+    "refusal": (PartKind.TEXT, "refusal"),
+    "image_url": (PartKind.IMAGE, ""),
+    "input_image": (PartKind.IMAGE, ""),
+    "image": (PartKind.IMAGE, ""),
+    "file": (PartKind.FILE, ""),
+    "input_file": (PartKind.FILE, ""),
+    "document": (PartKind.FILE, ""),
+    "input_audio": (PartKind.AUDIO, ""),
+}
+
+
+class Object(tuple["tuple[str, Frozen]", ...]):
+    """A JSON object as its pairs, in order: immutable and hashable."""
+
+    __slots__ = ()
+
+
+Frozen = str | int | float | bool | None | Object | tuple["Frozen", ...]
+"""JSON that cannot change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of a content: a text, or an image, file or recording with its declared cost in tokens.
+
+    ``tokens`` is what the part's own key ``tokens`` says; None for a text, and where nobody has said it.
+    """
+
+    kind: PartKind
+    text: str
+    tokens: int | None
+    source: Object = field(repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        found: dict[str, Any] = thaw(self.source)
+        return found
+
+
+class ToolCall(NamedTuple):
+    """A call of a tool. ``arguments`` is the text the model wrote: JSON if all went well."""
+
+    id: str | None
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A chat message. Made by :meth:`of` from a mapping, and given back by :meth:`to_dict`.
+
+    ``content`` is a text, a tuple of parts, or None. Keys that tokenbox does not know are kept.
+    """
+
+    role: Role
+    content: str | tuple[Part, ...] | None
+    name: str | None
+    tool_calls: tuple[ToolCall, ...]
+    tool_call_id: str | None
+    source: Object = field(repr=False)
+
+    SYSTEM_ROLES: ClassVar = frozenset({Role.SYSTEM, Role.DEVELOPER})
+
+    @classmethod
+    def of(cls, value: Mapping[str, object] | Message | object) -> Message:
+        """The message of a mapping, of itself, or of an object of an SDK (by its ``model_dump``).
+
+        Raises :class:`InvalidMessage`.
+        """
+        if isinstance(value, Message):
+            return value
+        if not isinstance(value, Mapping):
+            dump = getattr(value, "model_dump", None)
+            value = dump(exclude_none=True) if callable(dump) else value
+            if not isinstance(value, Mapping):
+                raise InvalidMessage(
+                    f'a message is a mapping such as {{"role": "user", "content": "hi"}}, not '
+                    f"{type(value).__name__}."
+                )
+        source = freeze_object(value, "message")
+        given = dict(source)
+        role = _role(given.get("role"))
+        calls = _tool_calls(given)
+        if calls and role is not Role.ASSISTANT:
+            raise InvalidMessage(f"only an assistant calls tools, not {role.value}.")
+        return cls(
+            role,
+            _content(given, role, has_calls=bool(calls)),
+            _optional_text(given, "name"),
+            calls,
+            _optional_text(given, "tool_call_id"),
+            source,
+        )
+
+    @property
+    def text(self) -> str:
+        """All its text, joined."""
+        if self.content is None or isinstance(self.content, str):
+            return self.content or ""
+        return "".join(part.text for part in self.content)
+
+    @property
+    def counted_text(self) -> str:
+        """What a tokenizer is given to count: its text, then the name and arguments of every call."""
+        if not self.tool_calls:
+            return self.text
+        return self.text + "".join(call.name + call.arguments for call in self.tool_calls)
+
+    @property
+    def media(self) -> tuple[Part, ...]:
+        """Its parts that are no text."""
+        if self.content is None or isinstance(self.content, str):
+            return ()
+        return tuple(part for part in self.content if part.kind is not PartKind.TEXT)
+
+    def to_dict(self, *, declared: bool = True) -> dict[str, Any]:
+        """The mapping it came from; without the declared costs of its parts if not ``declared``.
+
+        A server may not know the key ``tokens``: send ``to_dict(declared=False)``.
+        """
+        found: dict[str, Any] = thaw(self.source)
+        if not declared and self.media:
+            for part in found["content"]:
+                part.pop("tokens", None)
+        return found
+
+
+def check_messages(values: Iterable[object]) -> list[Message]:
+    """The messages of a list. Raises :class:`InvalidMessage` that says which one is wrong."""
+    if isinstance(values, str | bytes | Mapping):
+        raise InvalidMessage(f"messages are a list of mappings, not {type(values).__name__}.")
+    messages = []
+    for index, value in enumerate(values):
+        try:
+            messages.append(Message.of(value))
+        except InvalidMessage as error:
+            raise InvalidMessage(f"messages[{index}]: {error.message}", index=index) from None
+    return messages
+
+
+def freeze_object(value: Mapping[str, object], where: str, depth: int = 0) -> Object:
+    """A JSON object that cannot change. Raises :class:`InvalidMessage` for what is not JSON."""
+    pairs: list[tuple[str, Frozen]] = []
+    for key, item in value.items():
+        if key.__class__ is not str:
+            raise InvalidMessage(f"{where} has a key that is no text: {key!r:.60}.")
+        if item.__class__ is str:
+            _check_text(item, f"{where}.{key}")
+            pairs.append((key, item))
+        else:
+            pairs.append((key, _freeze(item, f"{where}.{key}", depth + 1)))
+    return Object(pairs)
+
+
+def thaw(value: Frozen) -> Any:  # noqa: ANN401  # JSON
+    """The JSON value again, new every time."""
+    if isinstance(value, Object):
+        return {key: thaw(item) for key, item in value}
+    if isinstance(value, tuple):
+        return [thaw(item) for item in value]
+    return value
+
+
+def _freeze(value: object, where: str, depth: int) -> Frozen:
+    if depth > MAX_DEPTH:
+        raise InvalidMessage(f"{where.partition('.')[0]} is nested more than {MAX_DEPTH} deep.")
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, str):
+        _check_text(value, where)
+        return str(value)
+    if isinstance(value, Mapping):
+        return freeze_object(value, where, depth)
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
+        return tuple(_freeze(item, f"{where}[{place}]", depth + 1) for place, item in enumerate(value))
+    raise InvalidMessage(f"{where} is {type(value).__name__}, which is no JSON.")
+
+
+def _check_text(text: Any, where: str) -> None:  # noqa: ANN401  # a str or a subclass
+    if not text.isascii():
+        try:
+            utf8(text)
+        except TokenboxError as error:
+            raise InvalidMessage(f"{where}: {error.message}") from None
+
+
+def _role(value: Frozen | None) -> Role:
+    role = _ROLES.get(value) if isinstance(value, str) else None
+    if role is None:
+        said = "has no role" if value is None else f"has the role {value!r:.60}"
+        raise InvalidMessage(f"a message {said}; a role is one of {', '.join(_ROLES)}.")
+    return role
+
+
+def _optional_text(given: Mapping[str, Frozen], key: str) -> str | None:
+    value = given.get(key)
+    if value is not None and not isinstance(value, str):
+        raise InvalidMessage(f"{key} is text, not {type(value).__name__}.")
+    return value
+
+
+def _content(given: Mapping[str, Frozen], role: Role, *, has_calls: bool) -> str | tuple[Part, ...] | None:
+    content = given.get("content")
+    if isinstance(content, str):
+        return content
+    if content is None:
+        if role is not Role.ASSISTANT or not (has_calls or "refusal" in given or "content" in given):
+            raise InvalidMessage(
+                f"a message of the {role.value} has no content. Give a text, if only the empty one."
+            )
+        return None
+    if isinstance(content, tuple) and not isinstance(content, Object):
+        return tuple(_part(part, place) for place, part in enumerate(content))
+    raise InvalidMessage("content is a text or a list of parts.")
+
+
+def _part(part: Frozen, place: int) -> Part:
+    given = dict(part) if isinstance(part, Object) else {}
+    kind = given.get("type")
+    known = _PARTS.get(kind) if isinstance(kind, str) else None
+    if not isinstance(part, Object) or known is None:
+        raise InvalidMessage(
+            f'content[{place}] is no part such as {{"type": "text", "text": "hi"}}; '
+            f"the types are {', '.join(_PARTS)}."
+        )
+    if known[0] is PartKind.TEXT:
+        text = given.get(known[1])
+        if not isinstance(text, str):
+            raise InvalidMessage(f"content[{place}] has no text at {known[1]!r}.")
+        return Part(known[0], text, None, part)
+    tokens = given.get("tokens")
+    if tokens is not None and (type(tokens) is not int or tokens < 0):
+        raise InvalidMessage(f"content[{place}].tokens is a whole number of tokens, not {tokens!r:.60}.")
+    return Part(known[0], "", tokens, part)
+
+
+def _tool_calls(given: Mapping[str, Frozen]) -> tuple[ToolCall, ...]:
+    calls = given.get("tool_calls")
+    if calls is None:
+        return ()
+    if not isinstance(calls, tuple) or isinstance(calls, Object):
+        raise InvalidMessage("tool_calls is a list.")
+    return tuple(_tool_call(call, place) for place, call in enumerate(calls))
+
+
+def _tool_call(call: Frozen, place: int) -> ToolCall:
+    where = f"tool_calls[{place}]"
+    given = dict(call) if isinstance(call, Object) else {}
+    called, key = given.get("function"), "arguments"
+    if called is None and given.get("type") == "custom":
+        called, key = given.get("custom"), "input"
+    if not isinstance(called, Object):
+        raise InvalidMessage(f'{where} has no function: {{"name": ..., "arguments": ...}}.')
+    inner = dict(called)
+    name, arguments = inner.get("name"), inner.get(key, "")
+    if not isinstance(name, str):
+        raise InvalidMessage(f"{where} has no name.")
+    if not isinstance(arguments, str):
+        arguments = json.dumps(thaw(arguments), ensure_ascii=False)
+    identifier = given.get("id")
+    if identifier is not None and not isinstance(identifier, str):
+        raise InvalidMessage(f"{where}.id is text, not {type(identifier).__name__}.")
+    return ToolCall(identifier, name, arguments)
