@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.content.blocks import EmbeddingRefBlock, ImageBlock, PayloadBlock
-from tokenbox.engine.ladder import Form
+from tokenbox.engine.ladder import SLACK, Form
 from tokenbox.render.placeholders import block_description
 from tokenbox.render.templates import block_body, is_text
 from tokenbox.tokenizers.protocol import AdditiveTokenizer
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
         def __call__(self, index: int, room: int, /) -> str | None:
             """The summary of block ``index`` of the list that was given; None if there is none.
 
-            ``room`` tokens are free: a summary that needs more will not be shown, so it need not be made.
+            ``room`` tokens are free for it, its markup being there already: a summary that needs more will
+            not be shown, so it need not be made.
             """
             ...
 
@@ -84,7 +85,7 @@ class BlockForms:
         if self._summarize is None or i in self._asked:
             return False
         self._asked.add(i)
-        summary = self._summarize(self._indices[i], room)
+        summary = self._summarize(self._indices[i], room - self._summary_markup(i) + SLACK)
         if summary is not None:
             self.summarized.append(self._indices[i])
             self.blocks[i] = replace(self.blocks[i], summary=summary)
@@ -97,8 +98,7 @@ class BlockForms:
         if form is Form.SUMMARY and self.has_already(i, form):
             return self._size(i, form)
         if form is Form.SUMMARY and self._summarize is not None and i not in self._asked:
-            empty = self.markup.piece(self.markup.summary(self.blocks[i], ""))
-            return self.counter.small(empty.text)
+            return self._summary_markup(i)
         return self._size(i, form) if form is Form.PLACEHOLDER else 0
 
     def prepare(self, shown: Iterable[tuple[int, Form]]) -> None:
@@ -117,6 +117,10 @@ class BlockForms:
     def forget(self, i: int, form: Form) -> None:
         """Let go of the text of a form that will not be shown; what it counts stays known."""
         self._pieces.pop((i, form), None)
+
+    def _summary_markup(self, i: int) -> int:
+        """What the markup of a summary counts."""
+        return self.counter.small(self.markup.piece(self.markup.summary(self.blocks[i], "")).text)
 
     def _size(self, i: int, form: Form) -> int:
         size = self._sizes.get((i, form))

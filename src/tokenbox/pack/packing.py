@@ -33,8 +33,15 @@ if TYPE_CHECKING:
 # All of it is in memory several times over.
 MAX_TOTAL_BYTES = 512 << 20
 
-_LEAST_SUMMARY = 16
-_TOP_LEVEL = re.compile(rb"^(?:async def|def|class|func|fn|pub fn|function|export) ", re.MULTILINE)
+# Tokens of the first line of an outline and one signature; of each signature; and bytes that no token beats.
+_LEAST_OUTLINE = 16
+_LEAST_SIGNATURE = 3
+_BYTES_PER_TOKEN = 8
+_DEFINITION = re.compile(
+    rb"^(?:(?P<top>(?P<opens>class|export class)|async def|def|func|fn|pub fn|function|export) "
+    rb"|(?: {4}|\t)(?:async def|def) )[^\n]*",
+    re.MULTILINE,
+)
 
 _XML_FORBIDS = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
@@ -82,7 +89,7 @@ class Collection:
     _summaries: tuple[Callable[[], str | None] | None, ...]
 
     def summary(self, index: int, room: int | None = None) -> str | None:
-        """The summary of block ``index``, made anew. ``room``: tokens that are free for it.
+        """The summary of block ``index``, made anew. ``room``: tokens that are free for it, without markup.
 
         An outline that counts more by its signatures alone is not made, because parsing is what takes long.
         """
@@ -239,10 +246,20 @@ def _block(name: str, kind: Kind, text: bytes) -> Block:
 
 
 def least_outline(block: Block) -> int:
-    """Tokens that an outline of the block has at least: its markup, its first line, three for a signature."""
+    """Tokens that an outline of the block has at least: its first line, and its signatures.
+
+    Those are told by how a line begins: at its start, or one level in after a class.
+    """
     if not isinstance(block, CodeBlock):
         return 0
-    return _LEAST_SUMMARY + 3 * len(_TOP_LEVEL.findall(block.content))
+    least, in_class = _LEAST_OUTLINE, False
+    for match in _DEFINITION.finditer(block.content):
+        if match["top"]:
+            in_class = match["opens"] is not None
+        elif not in_class:
+            continue
+        least += max(_LEAST_SIGNATURE, len(match[0]) // _BYTES_PER_TOKEN)
+    return least
 
 
 def _summary(text: bytes, outline: str | None) -> str | None:
