@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.content.blocks import EmbeddingRefBlock, ImageBlock, PayloadBlock
 from tokenbox.engine.ladder import SLACK, Form
+from tokenbox.render.markup import Framed
 from tokenbox.render.placeholders import block_description
 from tokenbox.render.templates import block_body, is_text
 from tokenbox.tokenizers.protocol import AdditiveTokenizer
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from tokenbox.compose.counting import Counter
     from tokenbox.content.blocks import Block
-    from tokenbox.render.markup import Framed, Markup
+    from tokenbox.render.markup import Markup
     from tokenbox.tokenizers.cuts import CutRules
 
     class Summarize(Protocol):
@@ -112,7 +113,9 @@ class BlockForms:
         """The form as a piece of the whole, and what it counts; nothing for a form that shows nothing."""
         if form in (Form.MERGED, Form.OMITTED):
             return "", 0
-        return self._piece(i, form).text, self._size(i, form)
+        size, text = self._size(i, form), self._piece(i, form).text
+        self._pieces[i, form] = Framed("", text, "")  # counted, so its parts are not needed any more
+        return text, size
 
     def forget(self, i: int, form: Form) -> None:
         """Let go of the text of a form that will not be shown; what it counts stays known."""
