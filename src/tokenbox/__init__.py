@@ -15,13 +15,21 @@ r"""tokenbox compiles LLM context: exact token budgets, the same bytes every tim
 28
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tokenbox.__about__ import __version__
 from tokenbox.compose.lay_out import layout, whatif
 from tokenbox.compose.record import Layout, SectionResult
 from tokenbox.content.section import Keep, Section
 from tokenbox.engine.result import Action, Decision, Reason, Step
 from tokenbox.errors import ContextCriticalOverflow, TokenboxError
+from tokenbox.tokenizers.ownership import FAMILIES as _FAMILIES
 from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
+
+if TYPE_CHECKING:
+    from tokenbox.catalog import TokenizerFamily
 
 __all__ = [
     "Action",
@@ -40,3 +48,13 @@ __all__ = [
     "layout",
     "whatif",
 ]
+
+
+def _family_of(model: str) -> TokenizerFamily | None:
+    """The catalog has the one table of models; tokenizers, which it does not know, ask it on use."""
+    from tokenbox.catalog import tokenizer_family  # noqa: PLC0415
+
+    return tokenizer_family(model)
+
+
+_FAMILIES.look_up_with(_family_of)

@@ -8,6 +8,8 @@ Each carries a stable ``code`` (for programs), a message that says what was wron
     │   ├── InvalidText               invalid_text             lone surrogates: not Unicode text
     │   ├── UnknownTokenizer          unknown_tokenizer
     │   ├── DuplicateTokenizer        duplicate_tokenizer
+    │   ├── NoTokenizer               no_tokenizer             none is registered or enabled for a model
+    │   ├── InvalidTokenizer          invalid_tokenizer        a user's tokenizer that does not count
     │   ├── VocabularyError           vocabulary_invalid       a vocabulary file that cannot be used
     │   └── UnsupportedOperation      unsupported_operation    an estimate has no tokens to decode
     ├── MissingExtra                  missing_extra            an optional package is not installed
@@ -92,6 +94,18 @@ class DuplicateTokenizer(TokenizerError):
     """A tokenizer of that name is registered already."""
 
     code = "duplicate_tokenizer"
+
+
+class NoTokenizer(TokenizerError):
+    """Nobody has said what counts for a model. ``details["remedies"]`` are commands that say it."""
+
+    code = "no_tokenizer"
+
+
+class InvalidTokenizer(TokenizerError):
+    """A user's tokenizer failed its trial: a wrong, changing or missing count."""
+
+    code = "invalid_tokenizer"
 
 
 class VocabularyError(TokenizerError):

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, cast
 
+from tokenbox.compose.counting import Counter
 from tokenbox.compose.linear import AdditiveWhole
-from tokenbox.compose.seamed import SeamedWhole
+from tokenbox.compose.seamed import NotSeamable, SeamedWhole
 from tokenbox.tokenizers.protocol import AdditiveTokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tokenbox.compose.counting import Counter
     from tokenbox.compose.parts import Parts
     from tokenbox.content.section import Section
+    from tokenbox.tokenizers.protocol import Tokenizer
 
 # Characters of an emitted whole up to which it is always counted anew, as a check: about 250,000 tokens.
 RECOUNTED = 1_000_000
@@ -41,3 +42,28 @@ def checked_total(whole: Parts, text: str) -> int:
     if len(text) > RECOUNTED and getattr(whole.counter.tokenizer, "cuts_proven", False):
         return whole.total_of(range(len(whole.sections)))
     return whole.counter.whole(text)
+
+
+class _Bare(NamedTuple):
+    """A text to be priced with others: all of a section that its price depends on."""
+
+    content: str
+
+
+def joined_total(
+    texts: Sequence[str], separator: str, tokenizer: Tokenizer, sizes: Sequence[int] | None
+) -> int:
+    """The count of ``separator.join(texts)``, none of them empty, whose counts are ``sizes`` where known.
+
+    Where the cuts are proven (and the sizes known) only the joins are counted, else the whole.
+    """
+    proven = sizes is not None and getattr(tokenizer, "cuts_proven", False)
+    if isinstance(tokenizer, AdditiveTokenizer) or proven:
+        parts = cast("Sequence[Section]", [_Bare(text) for text in texts])
+        try:
+            whole = exact_whole(parts, separator, Counter(tokenizer), sizes)
+        except NotSeamable:
+            whole = None
+        if whole is not None:
+            return whole.total
+    return tokenizer.count(separator.join(texts))

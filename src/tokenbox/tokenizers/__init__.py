@@ -1,6 +1,14 @@
 """Tokenizers: exact ones and estimates, by name or by file; truncation; the safe-cut index; the cache."""
 
 from tokenbox.tokenizers.cache import CacheInfo, CountCache
+from tokenbox.tokenizers.ownership import (
+    disable_all_baselines,
+    enable_baseline,
+    enable_heuristic,
+    register,
+    resolve,
+    unregister,
+)
 from tokenbox.tokenizers.protocol import AdditiveTokenizer, BaseTokenizer, Tokenizer, TokenizerIdentity
 from tokenbox.tokenizers.registry import CallableTokenizer, TokenizerEntry, as_tokenizer, available, get
 from tokenbox.tokenizers.truncation import truncate
@@ -16,6 +24,12 @@ __all__ = [
     "TokenizerIdentity",
     "as_tokenizer",
     "available",
+    "disable_all_baselines",
+    "enable_baseline",
+    "enable_heuristic",
     "get",
+    "register",
+    "resolve",
     "truncate",
+    "unregister",
 ]

@@ -10,6 +10,7 @@ from tokenbox.tokenizers.utf8 import identity_of, utf8
 _BYTES_PER_TOKEN: Final = 4
 _BYTES_PER_TOKEN_OF_CODE: Final = 3
 _INDENTED_PERCENT_OF_CODE: Final = 30
+_HEADROOM_PERCENT: Final = 15
 
 
 class Chars4(AdditiveTokenizer):
@@ -26,6 +27,26 @@ class Chars4(AdditiveTokenizer):
 
     def count_of(self, weight: int) -> int:
         return max(1, weight // _BYTES_PER_TOKEN) if weight else 0
+
+
+class Heuristic(AdditiveTokenizer):
+    """``heuristic``: UTF-8 bytes / 4 and 15 % headroom on top, rounded up once (nrv ADR 007).
+
+    A character is its UTF-8 bytes, as for ``chars4``: the same for ASCII, and what keeps the estimate of
+    Chinese or Hindi from being a third of the truth.
+    """
+
+    _who = identity_of("heuristic", "ceil(utf-8 bytes * 115 / 400)", exact=False)
+
+    @property
+    def identity(self) -> TokenizerIdentity:
+        return self._who
+
+    def weigh(self, text: str) -> int:
+        return len(utf8(text))
+
+    def count_of(self, weight: int) -> int:
+        return -(-weight * (100 + _HEADROOM_PERCENT) // (100 * _BYTES_PER_TOKEN))
 
 
 class CodeAware(BaseTokenizer):

@@ -28,6 +28,7 @@ _SUMMARIES = {
     "utf8-bytes": "one token per UTF-8 byte",
     "facet-units": "UTF-8 bytes after NFC and LF normalization; the same for every provider",
     "chars4": "UTF-8 bytes // 4",
+    "heuristic": "UTF-8 bytes / 4 and 15 % headroom, rounded up (nrv ADR 007)",
     "code-aware": "UTF-8 bytes // 3 for indented text, else // 4 (SPEC_08)",
 }
 
@@ -84,6 +85,11 @@ def available() -> list[TokenizerEntry]:
             identity = None
         entries.append(TokenizerEntry(name, summary, identity))
     return entries
+
+
+def is_builtin(value: object) -> bool:
+    """Whether ``value`` is a name of the listing."""
+    return isinstance(value, str) and value in _SUMMARIES
 
 
 class CallableTokenizer(BaseTokenizer):
@@ -160,4 +166,8 @@ def _make(name: str, engine: Engine) -> Tokenizer:
         return utf8.Utf8Bytes() if name == "utf8-bytes" else utf8.FacetUnits()
     from tokenbox.tokenizers import estimates  # noqa: PLC0415
 
-    return estimates.Chars4() if name == "chars4" else estimates.CodeAware()
+    return {
+        "chars4": estimates.Chars4,
+        "heuristic": estimates.Heuristic,
+        "code-aware": estimates.CodeAware,
+    }[name]()

@@ -1,0 +1,49 @@
+"""The escape hatch of the guard: explicit, per call, and recorded (nrv ADR 007, 5).
+
+    ctx.enforce(model, chunks, override=override.allow_over_context("the server truncates, we checked"))
+
+There is no setting, variable or file that allows it for good.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tokenbox.errors import TokenboxError
+
+__all__ = ["Override", "allow_over_context"]
+
+# A reason is for people; a record is no place for a text without end.
+MAX_REASON = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """The permission to send one request although it is over the context, and why."""
+
+    reason: str | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        return {"allow_over_context": True, "reason": self.reason}
+
+
+class InvalidOverride(TokenboxError):
+    """What was given as an override is none."""
+
+    code = "invalid_override"
+
+
+def allow_over_context(reason: str | None = None) -> Override:
+    """Let one request pass although it is over. ``reason`` goes into the record as it is.
+
+    Raises :class:`InvalidOverride` for a reason that is no text of at most 1,000 characters.
+    """
+    if reason is not None and (type(reason) is not str or len(reason) > MAX_REASON or not _is_text(reason)):
+        raise InvalidOverride(
+            f"the reason of an override is a text of at most {MAX_REASON:,} characters, or left out.",
+        )
+    return Override(reason)
+
+
+def _is_text(value: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in value)

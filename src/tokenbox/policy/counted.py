@@ -1,0 +1,100 @@
+"""Counting requests: each text once in its life, and the whole from its parts.
+
+A guard stands before every request, so it may cost next to nothing: a text that was counted before is looked
+up by itself. (Python hashes a string once; the digests of layouts cost more than counting with fastokens.)
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from tokenbox.compose.pricing import joined_total
+from tokenbox.errors import TokenizerError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+    Key = tuple[str, ...]
+
+
+class RememberedCounts:
+    """Counts by the text itself, and of wholes by their texts; least recently used out first.
+
+    What is remembered has at most ``max_characters``. Thread-safe: two threads may both count a text that
+    neither finds, and agree.
+    """
+
+    def __init__(self, max_characters: int = 32_000_000) -> None:
+        self._max_characters = max_characters
+        self._counts: OrderedDict[Key, int] = OrderedDict()
+        self._characters = 0
+        self._lock = threading.Lock()
+
+    def each(self, tokenizer: Tokenizer, texts: Sequence[str]) -> list[int]:
+        """The count of each text."""
+        if not getattr(tokenizer, "cacheable", True):
+            return tokenizer.count_batch(texts)
+        who = tokenizer.identity.fingerprint
+        found = self._look_up([(who, text) for text in texts])
+        missing = list(dict.fromkeys(text for text, count in zip(texts, found, strict=True) if count is None))
+        if not missing:
+            return found  # type: ignore[return-value]  # no None is left
+        counted = dict(zip(missing, tokenizer.count_batch(missing), strict=True))
+        for text, count in counted.items():
+            self._remember((who, text), count)
+        return [counted[text] if count is None else count for text, count in zip(texts, found, strict=True)]
+
+    def whole(self, tokenizer: Tokenizer, texts: Sequence[str], separator: str) -> int:
+        """The count of the texts that are not empty, joined."""
+        parts = tuple(text for text in texts if text)
+        if len(parts) <= 1:
+            return self.each(tokenizer, parts)[0] if parts else 0
+        key = (tokenizer.identity.fingerprint, separator, *parts)
+        if not getattr(tokenizer, "cacheable", True):
+            return joined_total(parts, separator, tokenizer, None)
+        total = self._look_up([key])[0]
+        if total is None:
+            # Where nothing is known of the joins, only the whole is counted.
+            sizes = self.each(tokenizer, parts) if getattr(tokenizer, "cuts_proven", False) else None
+            total = joined_total(parts, separator, tokenizer, sizes)
+            self._remember(key, total)
+        return total
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._counts.clear()
+            self._characters = 0
+
+    def _look_up(self, keys: Sequence[Key]) -> list[int | None]:
+        with self._lock:
+            found = []
+            for key in keys:
+                try:
+                    count = self._counts.get(key)
+                except TypeError:
+                    raise TokenizerError("only text can be counted.") from None
+                if count is not None:
+                    self._counts.move_to_end(key)
+                found.append(count)
+            return found
+
+    def _remember(self, key: Key, count: int) -> None:
+        size = sum(map(len, key))
+        if size > self._max_characters // 4:
+            return
+        with self._lock:
+            if key not in self._counts:
+                self._characters += size
+            self._counts[key] = count
+            while self._characters > self._max_characters:
+                gone, _ = self._counts.popitem(last=False)
+                self._characters -= sum(map(len, gone))
+
+
+COUNTS = RememberedCounts()
+"""Those of this process."""

@@ -1,0 +1,161 @@
+"""The gate: whether a request may be sent, and if not, the least that would let it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from tokenbox.errors import ContextCriticalOverflow, EmptyInput
+from tokenbox.override import Override
+from tokenbox.policy.counting import tokens_of
+from tokenbox.policy.errors import InvalidPolicy
+from tokenbox.policy.packing import pack
+from tokenbox.policy.records import (
+    Binding,
+    CutChunks,
+    Enforcement,
+    LargerWindow,
+    LowerMaxTokens,
+    OutputMode,
+    Why,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tokenbox.policy.chunks import Request
+    from tokenbox.policy.limits import Limits
+    from tokenbox.policy.records import Remedy
+    from tokenbox.policy.strategies import Strategy
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+
+class Alternative(NamedTuple):
+    """Another model that is counted alike, and what it holds."""
+
+    model: str
+    max_ctx: int
+    max_input: int | None = None
+
+
+# Models named in a remedy.
+NAMED = 3
+
+
+def enforce(  # noqa: PLR0913  # keyword options, as of `layout`
+    request: Request,
+    limits: Limits,
+    tokenizer: Tokenizer,
+    *,
+    output_mode: OutputMode | str = OutputMode.TEXT,
+    override: Override | None = None,
+    strategy: str | Strategy | None = None,
+    model: str | None = None,
+    max_tokens_request: int | None = None,
+    notes: Sequence[str] = (),
+    alternatives: Callable[[], Sequence[Alternative]] = tuple,
+) -> Enforcement:
+    """Whether ``request`` may be sent within ``limits``; if not, with the smallest changes that let it.
+
+    ``strategy`` decides what a smaller request would leave out. ``alternatives`` is asked for other models
+    only if the request is over. Raises :class:`InvalidPolicy` for an override that is none.
+    """
+    mode = checked_mode(output_mode)
+    if override is not None and not isinstance(override, Override):
+        raise InvalidPolicy(
+            f"override is what tokenbox.override.allow_over_context() gives, not {override!r}: the escape "
+            "hatch is explicit.",
+            field="override",
+        )
+    tokens_in = tokens_of(request, tokenizer)
+    denied = limits.denies(tokens_in)
+    why = Why(
+        tokens_in,
+        limits,
+        Binding.MAX_INPUT_TOKENS if limits.max_input_binds else Binding.CONTEXT_WINDOW,
+        tokenizer.identity.exact,
+        overridden=denied and override is not None,
+        notes=tuple(notes),
+    )
+    plan = _remedies(request, tokens_in, limits, tokenizer, strategy, model, alternatives) if denied else ()
+    return Enforcement(
+        ok=not denied or override is not None,
+        why=why,
+        plan=plan,
+        tokenizer=tokenizer.identity,
+        output_mode=mode,
+        override=override,
+        model=model,
+        max_tokens_request=max_tokens_request,
+        request=request,
+    )
+
+
+def checked_mode(mode: object) -> OutputMode:
+    """``mode`` as an :class:`OutputMode`. Raises :class:`InvalidPolicy`."""
+    try:
+        return OutputMode(str(mode) if isinstance(mode, str) else repr(mode))
+    except ValueError:
+        names = ", ".join(one.value for one in OutputMode)
+        raise InvalidPolicy(
+            f"output_mode is one of {names}, not {mode!r}.", field="output_mode", value=repr(mode)
+        ) from None
+
+
+def _remedies(
+    request: Request,
+    tokens_in: int,
+    limits: Limits,
+    tokenizer: Tokenizer,
+    strategy: str | Strategy | None,
+    model: str | None,
+    alternatives: Callable[[], Sequence[Alternative]],
+) -> tuple[Remedy, ...]:
+    """Single changes, each of which is enough: ask for less, send less, use a larger window."""
+    found: list[Remedy | None] = [
+        _lower_max_tokens(tokens_in, limits),
+        _cut_chunks(request, limits, tokenizer, strategy, model),
+        _larger_window(tokens_in, limits, alternatives()),
+    ]
+    return tuple(remedy for remedy in found if remedy is not None)
+
+
+def _lower_max_tokens(tokens_in: int, limits: Limits) -> LowerMaxTokens | None:
+    """The largest reserve that passes. None where no answer at all would be left, or it is not the cause."""
+    most = limits.largest_reserve(tokens_in)
+    if most < 1 or replace(limits, reserve_out=most).denies(tokens_in):
+        return None
+    return LowerMaxTokens(most, limits.reserve_out)
+
+
+def _cut_chunks(
+    request: Request,
+    limits: Limits,
+    tokenizer: Tokenizer,
+    strategy: str | Strategy | None,
+    model: str | None,
+) -> CutChunks | None:
+    """What the strategy would send. None where that is nothing, or where what must be kept is too much."""
+    if limits.input_limit < 1 or not request.items:
+        return None
+    try:
+        plan = pack(request, limits, tokenizer, strategy, model)
+    except (ContextCriticalOverflow, EmptyInput):
+        return None
+    return CutChunks(plan) if plan.total > 0 and not limits.denies(plan.total) else None
+
+
+def _larger_window(
+    tokens_in: int, limits: Limits, alternatives: Sequence[Alternative]
+) -> LargerWindow | None:
+    max_ctx = limits.smallest_window(tokens_in)
+    fitting = [
+        other
+        for other in alternatives
+        if not replace(limits, max_ctx=other.max_ctx, max_input=other.max_input).denies(tokens_in)
+    ]
+    fitting.sort(key=lambda other: (other.max_ctx, other.model))
+    over_input = limits.max_input is not None and tokens_in > limits.max_input
+    return LargerWindow(
+        max(max_ctx, 1), tokens_in if over_input else None, tuple(other.model for other in fitting[:NAMED])
+    )

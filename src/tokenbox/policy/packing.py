@@ -1,0 +1,269 @@
+"""Packing: what of a request would be sent within its limits. A plan only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tokenbox.compose.lay_out import layout
+from tokenbox.engine.result import Decision
+from tokenbox.policy.chunks import Kind
+from tokenbox.policy.counted import COUNTS
+from tokenbox.policy.errors import InvalidPolicy, UnknownStrategy
+from tokenbox.policy.records import ChunkPlan, PackPlan
+from tokenbox.policy.strategies import Candidate, ChosenLayout, check_budget, choose, name_of, oldest_first
+from tokenbox.policy.summaries import of_blocks, of_sections
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tokenbox.compose.block_record import BlockLayout
+    from tokenbox.policy.chunks import Request
+    from tokenbox.policy.limits import Limits
+    from tokenbox.policy.records import AnyLayout, SummaryOp
+    from tokenbox.policy.strategies import Strategy
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+
+class Planned(NamedTuple):
+    """What a strategy made of a request."""
+
+    layout: AnyLayout
+    chunks: Sequence[ChunkPlan]
+    summary_ops: Sequence[SummaryOp] = ()
+
+
+def pack(
+    request: Request,
+    limits: Limits,
+    tokenizer: Tokenizer,
+    strategy: str | Strategy | None = None,
+    model: str | None = None,
+) -> PackPlan:
+    """The plan of ``strategy`` (default: the one of the chunks' kind) within ``limits``.
+
+    ``box`` cuts and drops sections by priority (Token Box Model), ``ladder`` gives blocks lesser forms,
+    ``window`` leaves out what is oldest. Raises ``ContextCriticalOverflow`` if what must be kept does not
+    fit, :class:`UnknownStrategy` and ``StrategyFailed``, and :class:`InvalidPolicy` if the reserve leaves no
+    room at all.
+    """
+    if limits.input_limit < 0:
+        raise InvalidPolicy(
+            f"nothing is left for the input: {limits.reserve_out:,} tokens are reserved for the answer, and "
+            f"of {limits.max_ctx:,} only {limits.usable:,} may be used. Lower reserve_out or headroom.",
+            field="reserve_out",
+            reserve_out=limits.reserve_out,
+            usable=limits.usable,
+        )
+    strategy = DEFAULT_STRATEGY[request.kind] if strategy is None else strategy
+    if isinstance(strategy, str):
+        planned = _named(strategy, request.kind)(request, limits.input_limit, tokenizer)
+        name = strategy
+    else:
+        planned = _chosen(strategy, request, limits.input_limit, tokenizer)
+        name = name_of(strategy)
+    gone = [chunk.decision.value in _GONE for chunk in planned.chunks]
+    return PackPlan(
+        packed=tuple(chunk for chunk, is_gone in zip(planned.chunks, gone, strict=True) if not is_gone),
+        dropped=tuple(chunk for chunk, is_gone in zip(planned.chunks, gone, strict=True) if is_gone),
+        summary_ops=tuple(planned.summary_ops),
+        layout=planned.layout,
+        request=request,
+        limits=limits,
+        strategy=name,
+        model=model,
+    )
+
+
+# The strategies that have a name.
+
+
+def _box(request: Request, budget: int, tokenizer: Tokenizer) -> Planned:
+    made = layout(request.sections, budget, tokenizer, request.separator)
+    chunks = [
+        ChunkPlan(i, one.id, one.decision, one.base_size, one.size, tuple(step.why for step in one.steps))
+        for i, one in enumerate(made.sections)
+    ]
+    return Planned(made, chunks, of_sections(request, made, tokenizer))
+
+
+def _ladder(request: Request, budget: int, tokenizer: Tokenizer) -> Planned:
+    from tokenbox.compose.render_blocks import render_blocks  # noqa: PLC0415  # only blocks need it
+
+    made = render_blocks(request.items, tokenizer, budget)
+    chunks = [
+        ChunkPlan(one.index, request.ids[one.index], one.form, one.base_size, one.size, one.why)
+        for one in made.blocks
+    ]
+    return Planned(made, chunks, of_blocks(request, made, tokenizer))
+
+
+def _window(request: Request, budget: int, tokenizer: Tokenizer) -> Planned:
+    """Of sections, the first flexible ones are left out."""
+    candidates = _candidates(request, tokenizer)
+    texts = request.texts
+
+    def count_whole(indices: Sequence[int]) -> int:
+        return COUNTS.whole(tokenizer, [texts[i] for i in indices], request.separator)
+
+    kept = oldest_first(candidates, budget, count_whole)
+    critical = [one.index for one in candidates if one.critical]
+    if kept == critical and count_whole(critical) > budget:
+        layout(request.sections, budget, tokenizer, request.separator)  # raises, with all the figures
+    return _laid_out([(i, None) for i in kept], "window", candidates, request, budget, tokenizer)
+
+
+DEFAULT_STRATEGY: Final[Mapping[Kind, str]] = {
+    Kind.SECTIONS: "box",
+    Kind.BLOCKS: "ladder",
+    Kind.MESSAGES: "window",
+}
+_STRATEGIES: Final[Mapping[str, Mapping[Kind, Callable[[Request, int, Tokenizer], Planned]]]] = {
+    "box": {Kind.SECTIONS: _box},
+    "ladder": {Kind.BLOCKS: _ladder},
+    "window": {Kind.SECTIONS: _window},
+}
+STRATEGY_NAMES: Final = tuple(_STRATEGIES)
+# Decisions and forms that send nothing of the chunk's own.
+_GONE: Final = frozenset({"dropped", "merged", "omitted", "evicted"})
+
+
+def _named(name: str, kind: Kind) -> Callable[[Request, int, Tokenizer], Planned]:
+    planners = _STRATEGIES.get(name)
+    if planners is None:
+        raise UnknownStrategy(
+            f"no strategy is called {name!r}. There are: {', '.join(_STRATEGIES)}; or give a function.",
+            strategy=name,
+        )
+    if kind not in planners:
+        fitting = [other for other, kinds in _STRATEGIES.items() if kind in kinds]
+        raise UnknownStrategy(
+            f"the strategy {name} is not for {kind.value}: use {' or '.join(fitting)}.",
+            strategy=name,
+            kind=kind.value,
+        )
+    return planners[kind]
+
+
+# Strategies of the user's own.
+
+
+def _chosen(strategy: Strategy, request: Request, budget: int, tokenizer: Tokenizer) -> Planned:
+    candidates = _candidates(request, tokenizer)
+    chosen = choose(strategy, candidates, budget, tokenizer.count, may_change=request.kind is Kind.SECTIONS)
+    name = name_of(strategy)
+    if request.kind is Kind.BLOCKS:
+        made = _blocks_chosen(chosen, candidates, request, tokenizer)
+    else:
+        made = _laid_out(chosen, name, candidates, request, budget, tokenizer)
+    check_budget(name, made.layout.total, budget)
+    return made
+
+
+def _candidates(request: Request, tokenizer: Tokenizer) -> list[Candidate]:
+    """The chunks as a strategy sees them. An annotation is no candidate: it is about other blocks."""
+    if request.kind is Kind.BLOCKS:
+        return _block_candidates(request, tokenizer)
+    sizes = COUNTS.each(tokenizer, request.texts)
+    return [
+        Candidate(i, one.id, one.content, size, one.priority, one.shrink == 0, one.role)
+        for i, (one, size) in enumerate(zip(request.sections, sizes, strict=True))
+    ]
+
+
+def _laid_out(
+    chosen: Sequence[tuple[int, str | None]],
+    name: str,
+    candidates: Sequence[Candidate],
+    request: Request,
+    budget: int,
+    tokenizer: Tokenizer,
+) -> Planned:
+    """The sections that were chosen, as one text."""
+    texts: list[str | None] = [None] * len(candidates)
+    for index, changed in chosen:
+        texts[index] = candidates[index].text if changed is None else changed
+    order = tuple(index for index, _ in chosen)
+    emitted = [text for text in (texts[i] for i in order) if text]
+    base_sizes = tuple(one.tokens for one in candidates)
+    changed_texts = [text for _, text in chosen if text is not None]
+    counts = dict(zip(changed_texts, COUNTS.each(tokenizer, changed_texts), strict=True))
+    sizes = tuple(
+        0 if text is None else (one.tokens if text == one.text else counts[text])
+        for one, text in zip(candidates, texts, strict=True)
+    )
+    made = ChosenLayout(
+        ids=request.ids,
+        order=order,
+        texts=tuple(texts),
+        base_sizes=base_sizes,
+        sizes=sizes,
+        text=request.separator.join(emitted),
+        total=COUNTS.whole(tokenizer, emitted, request.separator),
+        budget=budget,
+        strategy=name,
+        tokenizer=tokenizer.identity,
+        separator=request.separator,
+    )
+    chunks = [
+        ChunkPlan(one.index, one.id, _decision(one, text), one.tokens, size)
+        for one, text, size in zip(candidates, texts, sizes, strict=True)
+    ]
+    return Planned(made, chunks)
+
+
+def _decision(candidate: Candidate, text: str | None) -> Decision:
+    if text is None or (candidate.text and not text):
+        return Decision.DROPPED
+    return Decision.KEPT if text == candidate.text else Decision.COMPRESSED
+
+
+def _block_candidates(request: Request, tokenizer: Tokenizer) -> list[Candidate]:
+    from tokenbox.compose.render_blocks import render_blocks  # noqa: PLC0415
+    from tokenbox.content.block_kinds import Priority  # noqa: PLC0415
+    from tokenbox.content.blocks import AnnotationBlock, resolve_priorities  # noqa: PLC0415
+
+    priorities = resolve_priorities(request.items)
+    candidates: list[Candidate] = []
+    for i, block in enumerate(request.items):
+        if isinstance(block, AnnotationBlock):
+            continue
+        alone = render_blocks([block], tokenizer, verbosity="full")
+        priority = priorities[i]
+        candidates.append(
+            Candidate(
+                len(candidates),
+                request.ids[i],
+                alone.text,
+                alone.total,
+                int(priority),
+                priority is Priority.CRITICAL,
+            )
+        )
+    return candidates
+
+
+def _blocks_chosen(
+    chosen: Sequence[tuple[int, str | None]],
+    candidates: Sequence[Candidate],
+    request: Request,
+    tokenizer: Tokenizer,
+) -> Planned:
+    """The blocks that were chosen, rendered in full."""
+    from tokenbox.compose.render_blocks import render_blocks  # noqa: PLC0415
+
+    places = [request.ids.index(one.id) for one in candidates]
+    made: BlockLayout = render_blocks(
+        [request.items[places[index]] for index, _ in chosen], tokenizer, verbosity="full"
+    )
+    sizes = {index: block.size for (index, _), block in zip(chosen, made.blocks, strict=True)}
+    chunks = [
+        ChunkPlan(
+            places[one.index],
+            one.id,
+            Decision.KEPT if one.index in sizes else Decision.DROPPED,
+            one.tokens,
+            sizes.get(one.index, 0),
+        )
+        for one in candidates
+    ]
+    return Planned(made, chunks)

@@ -1,0 +1,354 @@
+"""The answers of the policy, as values: an estimate, a plan, an enforcement with its remedies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tokenbox.compose.block_record import BlockLayout
+    from tokenbox.compose.record import Layout
+    from tokenbox.override import Override
+    from tokenbox.policy.chunks import Request
+    from tokenbox.policy.limits import Limits
+    from tokenbox.policy.strategies import ChosenLayout
+    from tokenbox.tokenizers.protocol import TokenizerIdentity
+
+    AnyLayout = Layout | BlockLayout | ChosenLayout
+
+SCHEMA_ESTIMATE = "tokenbox.estimate/1"
+SCHEMA_PLAN = "tokenbox.plan/1"
+SCHEMA_ENFORCEMENT = "tokenbox.enforcement/1"
+
+
+class OutputMode(StrEnum):
+    """How the answer is taken. It decides the reserve where nobody else does: JSON cut off is no JSON."""
+
+    TEXT = "text"
+    JSON = "json"
+    STREAM = "stream"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a request counts. ``tokens_in`` is the count of the whole that would be sent, with separators,
+    markup or chat format; ``per_chunk`` what each chunk counts alone, in order, so they do not add up to it.
+    """  # noqa: D205  # one sentence
+
+    tokens_in: int
+    per_chunk: tuple[int, ...]
+    tokenizer: TokenizerIdentity
+    exact: bool
+    model: str | None = None
+    ids: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "schema": SCHEMA_ESTIMATE,
+            "model": self.model,
+            "tokens_in": self.tokens_in,
+            "exact": self.exact,
+            "per_chunk": [
+                {"id": name, "tokens": tokens} for name, tokens in zip(self.ids, self.per_chunk, strict=True)
+            ],
+            "tokenizer": self.tokenizer.to_dict(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkPlan:
+    """What becomes of one chunk, in tokens: ``base_size`` of it as given, ``size`` of what would be sent."""
+
+    index: int
+    id: str
+    decision: StrEnum
+    base_size: int
+    size: int
+    why: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "index": self.index,
+            "id": self.id,
+            "decision": self.decision.value,
+            "base_size": self.base_size,
+            "size": self.size,
+            "why": list(self.why),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryOp:
+    """What a user could summarize. Nothing is summarized here.
+
+    If what ``chunks`` say (``size`` tokens) were said in at most ``at_most`` tokens, then packing again would
+    keep all of ``brings_back`` whole; where that is ``chunks`` itself, the summary is what comes back.
+    """
+
+    chunks: tuple[str, ...]
+    size: int
+    at_most: int
+    brings_back: tuple[str, ...]
+
+    def say(self, about: str = "") -> str:
+        what = ", ".join(self.chunks)
+        back = "its summary" if self.brings_back == self.chunks else ", ".join(self.brings_back)
+        return (
+            f"summarize {what} ({about}{self.size:,} tokens) to at most {self.at_most:,}: brings back {back}"
+        )
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "chunks": list(self.chunks),
+            "size": self.size,
+            "at_most": self.at_most,
+            "brings_back": list(self.brings_back),
+        }
+
+
+@dataclass(frozen=True)
+class PackPlan:
+    """What would be sent of the chunks, and what would not. A plan: nothing was sent, no model was asked.
+
+    ``packed`` and ``dropped`` are every chunk once, in the order given. ``layout`` is the record of the
+    strategy's engine, whose ``text`` (or ``messages``) is what would be sent; ``total <= budget``.
+    """
+
+    packed: tuple[ChunkPlan, ...]
+    dropped: tuple[ChunkPlan, ...]
+    summary_ops: tuple[SummaryOp, ...]
+    layout: AnyLayout = field(repr=False)
+    request: Request = field(repr=False)
+    limits: Limits
+    strategy: str
+    model: str | None = None
+
+    @property
+    def total(self) -> int:
+        return self.layout.total
+
+    @property
+    def budget(self) -> int:
+        return self.limits.input_limit
+
+    @property
+    def text(self) -> str:
+        """What would be sent, as one text."""
+        return self.layout.text
+
+    @property
+    def tokenizer(self) -> TokenizerIdentity:
+        return self.layout.tokenizer
+
+    @property
+    def exact(self) -> bool:
+        return self.layout.tokenizer.exact
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "schema": SCHEMA_PLAN,
+            "model": self.model,
+            "strategy": self.strategy,
+            "limits": self.limits.to_dict(),
+            "budget": self.budget,
+            "total": self.total,
+            "exact": self.exact,
+            "tokenizer": self.tokenizer.to_dict(),
+            "packed": [chunk.to_dict() for chunk in self.packed],
+            "dropped": [chunk.to_dict() for chunk in self.dropped],
+            "summary_ops": [op.to_dict() for op in self.summary_ops],
+            "layout": self.layout.to_dict(),
+        }
+
+
+class Binding(StrEnum):
+    """Which limit decided."""
+
+    CONTEXT_WINDOW = "context_window"
+    MAX_INPUT_TOKENS = "max_input_tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """The numbers behind an enforcement. ``over`` is by how many tokens the input is over ``input_limit``:
+    0 or less if it is not. ``notes``: what does not decide, but should be known.
+    """  # noqa: D205  # one sentence
+
+    tokens_in: int
+    limits: Limits
+    binding: Binding
+    exact: bool
+    overridden: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def over(self) -> int:
+        return self.tokens_in - self.limits.input_limit
+
+    @property
+    def say(self) -> str:
+        """The whole in one sentence."""
+        about = "" if self.exact else "~"
+        limits = self.limits
+        if self.binding is Binding.MAX_INPUT_TOKENS:
+            rule = f"{about}{self.tokens_in:,} tokens of input, of at most {limits.max_input:,}"
+        else:
+            margin = f" - {_percent(limits)} headroom" if limits.headroom else ""
+            rule = (
+                f"{about}{self.tokens_in:,} tokens of input + {limits.reserve_out:,} reserved for the answer "
+                f"= {about}{self.tokens_in + limits.reserve_out:,}, of {limits.usable:,} "
+                f"({limits.max_ctx:,}{margin})"
+            )
+        verdict = f"{about}{self.over:,} too many" if self.over > 0 else f"{about}{-self.over:,} free"
+        allowed = "; allowed by an override" if self.overridden else ""
+        return f"{rule}: {verdict}{allowed}"
+
+    def __str__(self) -> str:
+        return self.say
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "say": self.say,
+            "tokens_in": self.tokens_in,
+            "exact": self.exact,
+            "over": self.over,
+            "binding": self.binding.value,
+            "overridden": self.overridden,
+            "notes": list(self.notes),
+            **self.limits.to_dict(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LowerMaxTokens:
+    """Ask for at most ``max_tokens`` of output. One more would be refused."""
+
+    max_tokens: int
+    asked: int
+
+    @property
+    def say(self) -> str:
+        return f"lower max_tokens from {self.asked:,} to {self.max_tokens:,}"
+
+    def to_dict(self) -> dict[str, object]:
+        return {"change": "lower_max_tokens", "to": self.max_tokens, "from": self.asked, "say": self.say}
+
+
+@dataclass(frozen=True, slots=True)
+class CutChunks:
+    """Send what ``plan`` has packed. Cutting less would be refused."""
+
+    plan: PackPlan = field(repr=False)
+
+    @property
+    def cuts(self) -> tuple[ChunkPlan, ...]:
+        """The chunks that are not sent as they were given, in order."""
+        changed = [chunk for chunk in self.plan.packed if chunk.decision.value not in ("kept", "full")]
+        return tuple(sorted((*changed, *self.plan.dropped), key=lambda chunk: chunk.index))
+
+    @property
+    def say(self) -> str:
+        about = "" if self.plan.exact else "~"
+        gone = {chunk.index for chunk in self.plan.dropped}
+        parts = [
+            f"drop {cut.id} ({about}{cut.base_size:,})"
+            if cut.index in gone
+            else f"cut {cut.id} from {about}{cut.base_size:,} to {about}{cut.size:,}"
+            for cut in self.cuts
+        ]
+        shown = ", ".join(parts[:SHOWN])
+        more = f" and {len(parts) - SHOWN:,} more" if len(parts) > SHOWN else ""
+        return f"{shown}{more}: {about}{self.plan.total:,} tokens of input"
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "change": "cut_chunks",
+            "strategy": self.plan.strategy,
+            "cuts": [cut.to_dict() for cut in self.cuts],
+            "tokens_in": self.plan.total,
+            "say": self.say,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LargerWindow:
+    """Use a model that holds at least ``max_ctx`` tokens. One less would be refused.
+
+    ``models`` are those we know of that are counted alike and let the request pass, the smallest first.
+    """
+
+    max_ctx: int
+    max_input: int | None
+    models: tuple[str, ...] = ()
+
+    @property
+    def say(self) -> str:
+        least = f"a window of at least {self.max_ctx:,} tokens"
+        if self.max_input is not None:
+            least += f" that takes {self.max_input:,} of input"
+        return f"use a model with {least}" + (f": {', '.join(self.models)}" if self.models else "")
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "change": "larger_window",
+            "max_ctx": self.max_ctx,
+            "max_input": self.max_input,
+            "models": list(self.models),
+            "say": self.say,
+        }
+
+
+Remedy = LowerMaxTokens | CutChunks | LargerWindow
+# Cuts named in a sentence; the record has all of them.
+SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Enforcement:
+    """Whether a request may be sent. ``why`` has the numbers, also if it may.
+
+    ``plan``: the smallest changes, any one of which lets it pass; empty if it passes. ``overridden`` requests
+    are ``ok`` although they are over; their ``plan`` is there too.
+    """
+
+    ok: bool
+    why: Why
+    plan: tuple[Remedy, ...]
+    tokenizer: TokenizerIdentity
+    output_mode: OutputMode
+    override: Override | None = None
+    model: str | None = None
+    max_tokens_request: int | None = None
+    request: Request | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def tokens_in(self) -> int:
+        return self.why.tokens_in
+
+    @property
+    def exact(self) -> bool:
+        return self.why.exact
+
+    @property
+    def limits(self) -> Limits:
+        return self.why.limits
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "schema": SCHEMA_ENFORCEMENT,
+            "ok": self.ok,
+            "model": self.model,
+            "output_mode": self.output_mode.value,
+            "max_tokens_request": self.max_tokens_request,
+            "why": self.why.to_dict(),
+            "plan": [remedy.to_dict() for remedy in self.plan],
+            "override": None if self.override is None else self.override.to_dict(),
+            "tokenizer": self.tokenizer.to_dict(),
+        }
+
+
+def _percent(limits: Limits) -> str:
+    from tokenbox.content.weight import weight_text  # noqa: PLC0415
+
+    return f"{weight_text(limits.headroom * 100)} %"

@@ -1,0 +1,192 @@
+"""A user's own strategy: what it is given, what it must give back, and how that is checked."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+from tokenbox.errors import TokenboxError
+from tokenbox.policy.errors import StrategyFailed
+from tokenbox.tokenizers.cache import text_digest
+
+if TYPE_CHECKING:
+    from tokenbox.tokenizers.protocol import TokenizerIdentity
+
+SCHEMA = "tokenbox.choice/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One chunk as a strategy sees it. ``tokens`` is what it counts alone.
+
+    ``priority``: of a section its number, of a block that of its class (0 is the most urgent), of a message
+    None. ``critical``: must be in the result, unchanged.
+    """
+
+    index: int
+    id: str
+    text: str = field(repr=False)
+    tokens: int
+    priority: int | None = None
+    critical: bool = False
+    role: str | None = None
+
+
+Choice = int | tuple[int, str]
+"""A chunk by its index, whole; or, of a section, its index and the text that takes its place."""
+
+Strategy = Callable[[Sequence[Candidate], int, Callable[[str], int]], Iterable[Choice]]
+"""``strategy(candidates, budget, count)`` gives what to send, in order. It must depend on nothing else."""
+
+
+@dataclass(frozen=True)
+class ChosenLayout:
+    """What a strategy chose, counted as a whole. ``texts`` has None for a chunk that was left out."""
+
+    ids: tuple[str, ...]
+    order: tuple[int, ...]
+    texts: tuple[str | None, ...] = field(repr=False)
+    base_sizes: tuple[int, ...] = field(repr=False)
+    sizes: tuple[int, ...] = field(repr=False)
+    text: str = field(repr=False)
+    total: int
+    budget: int
+    strategy: str
+    tokenizer: TokenizerIdentity
+    separator: str
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 (hex) over the RFC 8785 JSON of what decides the result, and of the result."""
+        import rfc8785  # noqa: PLC0415  # only who asks for a digest pays for it
+
+        record = {**self.to_dict(), "text": None, "digest": None, "emitted": text_digest(self.text).hex()}
+        return hashlib.sha256(rfc8785.dumps(cast("Any", record))).hexdigest()
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "schema": SCHEMA,
+            "strategy": self.strategy,
+            "budget": self.budget,
+            "total": self.total,
+            "tokenizer": self.tokenizer.to_dict(),
+            "separator": self.separator,
+            "order": list(self.order),
+            "chunks": [
+                {"id": name, "base_size": base, "size": size, "chosen": text is not None}
+                for name, base, size, text in zip(
+                    self.ids, self.base_sizes, self.sizes, self.texts, strict=True
+                )
+            ],
+            "text": self.text,
+        }
+
+
+def name_of(strategy: object) -> str:
+    """How a record calls a user's strategy: its module and name, and its ``version`` if it has one."""
+    own = strategy if hasattr(strategy, "__qualname__") else type(strategy)
+    version = getattr(strategy, "version", None)
+    name = f"{getattr(own, '__module__', '?')}:{getattr(own, '__qualname__', type(strategy).__qualname__)}"
+    return f"{name} {version}" if isinstance(version, str) else name
+
+
+def choose(
+    strategy: Strategy,
+    candidates: Sequence[Candidate],
+    budget: int,
+    count: Callable[[str], int],
+    *,
+    may_change: bool,
+) -> list[tuple[int, str | None]]:
+    """What the strategy chose: ``(index, new text or None)`` in order. It is run twice.
+
+    Raises :class:`StrategyFailed` if it raises, gives two answers, or one that names a chunk that is not
+    there, one twice, or a new text where ``may_change`` is False or the chunk is critical.
+    """
+    name, given = name_of(strategy), tuple(candidates)
+    first, second = (_run(strategy, name, given, budget, count) for _ in range(2))
+    if first != second:
+        raise StrategyFailed(
+            f"the strategy {name} is not deterministic: asked twice, it gave {_shown(first)} and then "
+            f"{_shown(second)}. It must depend on its arguments only.",
+            strategy=name,
+        )
+    chosen: list[tuple[int, str | None]] = []
+    for answer in first:
+        index, text = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)  # noqa: PLR2004
+        if type(index) is not int or not 0 <= index < len(given) or not (text is None or type(text) is str):
+            raise _broken(
+                name,
+                f"gave {_shown(answer)}: an answer is an index from 0 to {len(given) - 1}, or (index, text)",
+            )
+        candidate = given[index]
+        changed = text is not None and text != candidate.text
+        if changed and not may_change:
+            raise _broken(name, f"changed the text of {candidate.id}: only sections may be changed")
+        if changed and candidate.critical:
+            raise _broken(name, f"changed {candidate.id}, which is critical (shrink 0)")
+        chosen.append((index, text if changed else None))
+    indices = [index for index, _ in chosen]
+    if len(set(indices)) < len(indices):
+        raise _broken(name, "chose a chunk twice")
+    left_out = [one.id for one in given if one.critical and one.index not in indices]
+    if left_out:
+        raise _broken(name, f"left out {left_out[0]}, which is critical (shrink 0)")
+    return chosen
+
+
+def check_budget(name: str, total: int, budget: int) -> None:
+    """Raise :class:`StrategyFailed` if what a strategy chose is over the budget."""
+    if total > budget:
+        raise _broken(
+            name, f"chose {total:,} tokens as a whole, {total - budget:,} over the {budget:,} it had"
+        )
+
+
+def _run(
+    strategy: Strategy, name: str, given: Sequence[Candidate], budget: int, count: Callable[[str], int]
+) -> list[object]:
+    try:
+        return list(strategy(given, budget, count))
+    except TokenboxError:
+        raise
+    except Exception as error:
+        raise StrategyFailed(
+            f"the strategy {name} failed: {type(error).__name__}: {error}", strategy=name
+        ) from error
+
+
+def _broken(name: str, what: str) -> StrategyFailed:
+    return StrategyFailed(f"the strategy {name} {what}.", strategy=name)
+
+
+def _shown(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:60]}..."  # noqa: PLR2004
+
+
+def oldest_first(
+    candidates: Sequence[Candidate], budget: int, count_whole: Callable[[Sequence[int]], int]
+) -> list[int]:
+    """The strategy ``window`` for sections: the first flexible ones go until the rest fits.
+
+    Fewest are left out such that one fewer would be over.
+    """
+    everything = [one.index for one in candidates]
+    flexible = [one.index for one in candidates if not one.critical]
+
+    def rest(gone: int) -> list[int]:
+        out = set(flexible[:gone])
+        return [i for i in everything if i not in out]
+
+    low, high = 0, len(flexible)
+    while low < high:
+        middle = (low + high) // 2
+        if count_whole(rest(middle)) <= budget:
+            high = middle
+        else:
+            low = middle + 1
+    return rest(low)

@@ -1,0 +1,97 @@
+"""What a user could summarize, to which size, and what that would bring back. Nothing is summarized here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from tokenbox.content.section import MAX_INTEGER
+from tokenbox.engine.ladder import Form
+from tokenbox.engine.result import Decision
+from tokenbox.errors import TokenboxError
+from tokenbox.policy.counted import COUNTS
+from tokenbox.policy.records import SummaryOp
+
+if TYPE_CHECKING:
+    from tokenbox.compose.block_record import BlockLayout
+    from tokenbox.compose.record import Layout
+    from tokenbox.policy.chunks import Request
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+# As many offers as a person reads.
+MOST: Final = 8
+
+
+def of_sections(request: Request, made: Layout, tokenizer: Tokenizer) -> list[SummaryOp]:
+    """For the sections that were lost last, which one summary would bring them back whole.
+
+    They come back in reverse order of loss, so the k-th offer brings back the last k. What is summarized is
+    the largest flexible section of what would then be there.
+    """
+    lost = [one.section for one in made.log if one.after < one.before]
+    order = [i for i in dict.fromkeys(lost) if made.sections[i].decision is not Decision.KEPT]
+    ops: list[SummaryOp] = []
+    present = {i for i, one in enumerate(made.sections) if one.decision is not Decision.DROPPED}
+    sizes = made.base_sizes
+    flexible = [i for i, section in enumerate(made.inputs) if section.shrink != 0]
+    by_size = sorted(flexible, key=lambda i: (-sizes[i], i))
+    for count in range(1, min(len(order), MOST) + 1):
+        back = order[-count:]
+        there = present.union(back)
+        largest = next((i for i in by_size if i in there), None)
+        if largest is None:
+            break
+        at_most = _room(request, made, there, largest, tokenizer)
+        if not 0 < at_most < sizes[largest]:
+            break
+        names = tuple(made.inputs[i].id for i in sorted(back) if i != largest)
+        of = (made.inputs[largest].id,)
+        ops.append(SummaryOp(of, sizes[largest], at_most, names or of))
+    return ops
+
+
+def _room(request: Request, made: Layout, there: set[int], without: int, tokenizer: Tokenizer) -> int:
+    """What is left for a text in the place of ``without`` if all the others that are there are whole.
+
+    What its borders will merge into is not known yet, so both its joins are priced as the separator and a
+    token.
+    """
+    others = [request.texts[i] for i in sorted(there) if i != without]
+    join = COUNTS.each(tokenizer, [request.separator])[0] + 1
+    return made.budget - COUNTS.whole(tokenizer, others, request.separator) - 2 * join
+
+
+def of_blocks(request: Request, made: BlockLayout, tokenizer: Tokenizer) -> list[SummaryOp]:
+    """For the blocks that are shown as less than a summary, how long a summary could be shown instead."""
+    ops: list[SummaryOp] = []
+    if made.budget is None:
+        return ops
+    for one in made.blocks:
+        lesser = one.form in (Form.PLACEHOLDER, Form.MERGED, Form.OMITTED)
+        block = request.items[one.index]
+        if not lesser or not one.steps or block.summary is not None or one.priority.display == "background":
+            continue
+        free = made.budget - made.total + (one.size if one.form is Form.PLACEHOLDER else 0)
+        at_most = free - _markup(block, tokenizer)
+        if 0 < at_most < one.base_size:
+            name = (request.ids[one.index],)
+            ops.append(SummaryOp(name, one.base_size, at_most, name))
+        if len(ops) == MOST:
+            break
+    return ops
+
+
+def _markup(block: object, tokenizer: Tokenizer) -> int:
+    """What a summary of the block costs beside its own text, and a little more for what merges."""
+    from tokenbox.compose.render_blocks import render_blocks  # noqa: PLC0415
+
+    summarized = replace(block, summary="x")  # type: ignore[type-var]  # every block is a dataclass
+    try:
+        alone = render_blocks([summarized], tokenizer, verbosity="summary")  # type: ignore[list-item]
+    except TokenboxError:
+        return MAX_INTEGER
+    return alone.total + SLACK
+
+
+# Tokens by which a text may count more inside its markup than alone.
+SLACK: Final = 4

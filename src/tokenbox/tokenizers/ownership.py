@@ -1,0 +1,224 @@
+"""Which tokenizer counts for a model: the user's own, or a baseline the user enabled (nrv ADR 007).
+
+A model belongs to a *family*: models that one tokenizer counts. Users own tokenizers: they register one for
+a family (or for one model), or enable a baseline. Nothing is counted by a tokenizer that nobody asked for.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final, Protocol
+
+from tokenbox.errors import DuplicateTokenizer, InvalidTokenizer, NoTokenizer, UnknownTokenizer
+from tokenbox.tokenizers.guarded import as_estimate, guarded
+from tokenbox.tokenizers.registry import FILE_PREFIX, as_tokenizer, get, is_builtin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+BASELINES: Final[Mapping[str, Sequence[str]]] = {
+    "gpt-bpe": ("o200k_base", "cl100k_base"),
+    "llama3-bpe": ("llama3-bpe",),
+}
+"""The families that may come with the package, each with its vocabularies; the first is the default."""
+
+HEURISTIC: Final = "heuristic"
+
+_BASELINE_OF: Final = {name: family for family, names in BASELINES.items() for name in (family, *names)}
+
+
+class Family(Protocol):
+    """What the catalog says of a model's tokenizer. ``name`` None: its maker publishes none."""
+
+    @property
+    def name(self) -> str | None: ...
+    @property
+    def source(self) -> str: ...
+
+
+class TokenizerFamilies:
+    """Who counts for which family. The functions of :mod:`tokenbox.tokenizers` are those of one, shared.
+
+    ``family_of`` gives the family of a model, or None where nobody knows it. It is asked, not known here:
+    one table of models serves windows, prices and tokenizers.
+    """
+
+    def __init__(self, family_of: Callable[[str], Family | None] = lambda model: None) -> None:  # noqa: ARG005
+        self._family_of = family_of
+        self._own: dict[str, Tokenizer] = {}
+        self._baselines: set[str] = set()
+        self._heuristic = False
+        self._lock = threading.Lock()
+
+    def look_up_with(self, family_of: Callable[[str], Family | None]) -> None:
+        """Ask ``family_of`` for the family of a model from now on."""
+        self._family_of = family_of
+
+    def register(
+        self, family: str, impl: object, *, version: str = "unknown", exact: bool = False
+    ) -> Tokenizer:
+        """Let ``impl`` count for ``family``, in this process: for the models of that family in the catalog,
+        and for those of that name or whose names go on after it with ``-``.
+
+        ``impl``: a function from text to a count, an object with ``count()``, a tokenizer, a tokenizer's
+        name, or ``file:PATH``. It is tried out first: the empty text is 0, the same text has the same
+        count, a count is never negative. ``version`` and ``exact`` are recorded for what does not say so
+        itself. Its errors come out as a ``TokenizerError`` whose cause they are.
+
+        Raises :class:`DuplicateTokenizer` if the family has one, :class:`InvalidTokenizer` if the trial
+        fails.
+        """  # noqa: D205  # one sentence
+        if type(family) is not str or not family.strip():
+            raise InvalidTokenizer(f"a family is a name such as 'acme-bpe', not {family!r}.")
+        if type(version) is not str or not version:
+            raise InvalidTokenizer(f"the version of {family!r} is a text such as '3', not {version!r}.")
+        with self._lock:
+            self._check_free(family)
+        tokenizer = guarded(impl, family, version=version, exact=exact)
+        with self._lock:
+            self._check_free(family)
+            self._own[family] = tokenizer
+        return tokenizer
+
+    def unregister(self, family: str) -> None:
+        """Forget the tokenizer of ``family``. Raises :class:`UnknownTokenizer` if it has none."""
+        with self._lock:
+            if self._own.pop(family, None) is None:
+                raise UnknownTokenizer(f"no tokenizer is registered for {family!r}.", family=family)
+
+    def enable_baseline(self, name: str) -> None:
+        """Let the baseline ``gpt-bpe`` or ``llama3-bpe`` count for its models, in this process.
+
+        Raises :class:`UnknownTokenizer`, or ``MissingExtra`` where its vocabulary is not installed.
+        """
+        check_baselines([name])
+        for vocabulary in BASELINES[name]:
+            get(vocabulary)
+        with self._lock:
+            self._baselines.add(name)
+
+    def disable_all_baselines(self) -> None:
+        """Back to the default: a baseline counts for nobody."""
+        with self._lock:
+            self._baselines.clear()
+
+    def enable_heuristic(self, *, on: bool = True) -> None:
+        """Let ``heuristic`` count where nothing else does: bytes / 4 plus 15 %, always an estimate."""
+        with self._lock:
+            self._heuristic = on
+
+    def resolve(self, model_ref: str, *, baselines: Iterable[str] = (), heuristic: bool = False) -> Tokenizer:
+        """The tokenizer of a model, or of a family.
+
+        ``baselines`` and ``heuristic`` are enabled for this call, beside those of the process. Raises
+        :class:`NoTokenizer`, whose remedies are commands.
+        """
+        if type(model_ref) is not str or not model_ref:
+            raise NoTokenizer(
+                f"a model is a name such as 'gpt-4o', not {model_ref!r}.", model=repr(model_ref)
+            )
+        enabled = self._baselines.union(check_baselines(baselines))
+        family = self._family_of(model_ref)
+        vocabulary = family.name if family is not None else model_ref
+        baseline = _BASELINE_OF.get(vocabulary or "")
+        own = self._own_for(model_ref, vocabulary, baseline)
+        if own is not None:
+            return own if _may_be_exact(family) else as_estimate(own)
+        if baseline in enabled and vocabulary is not None:
+            return get(_vocabulary(vocabulary))
+        if heuristic or self._heuristic:
+            return get(HEURISTIC)
+        raise _nobody_counts(model_ref, family, baseline)
+
+    def named(self, tokenizer: object, model_ref: str | None) -> Tokenizer:
+        """The tokenizer that a user names for a model: exact only where it can be that model's."""
+        found = as_tokenizer(tokenizer)  # type: ignore[arg-type]  # which refuses what is none
+        family = None if model_ref is None else self._family_of(model_ref)
+        if family is None or (_may_be_exact(family) and not is_builtin(tokenizer)):
+            return found
+        return (
+            found if tokenizer in (family.name, *BASELINES.get(family.name or "", ())) else as_estimate(found)
+        )
+
+    def _own_for(self, model: str, family: str | None, baseline: str | None) -> Tokenizer | None:
+        """The user's tokenizer for the model: of its longest beginning, else of its family."""
+        parts = model.rpartition("/")[2].split("-")
+        beginnings = ["-".join(parts[:end]) for end in range(len(parts), 0, -1)]
+        for name in (model, *beginnings, family, baseline):
+            if name in self._own:
+                return self._own[name]
+        return None
+
+    def _check_free(self, family: str) -> None:
+        if family in self._own:
+            raise DuplicateTokenizer(
+                f"a tokenizer is registered for {family!r} already: {self._own[family].identity.name} "
+                f"{self._own[family].identity.version}. Call tokenbox.tokenizers.unregister first.",
+                family=family,
+            )
+
+
+def check_baselines(names: Iterable[str]) -> list[str]:
+    """``names``, if each is a baseline. Raises :class:`UnknownTokenizer`."""
+    given = list(names)
+    for name in given:
+        if name not in BASELINES:
+            raise UnknownTokenizer(
+                f"no baseline is called {name!r}. There are: {', '.join(BASELINES)}.", name=str(name)
+            )
+    return given
+
+
+def _vocabulary(family: str) -> str:
+    """The vocabulary of a family: itself, or the default of a whole baseline."""
+    return BASELINES[family][0] if family in BASELINES else family
+
+
+def _may_be_exact(family: Family | None) -> bool:
+    """Not where the maker publishes no tokenizer: whatever is registered, counts are estimates."""
+    return family is None or family.name is not None
+
+
+def _nobody_counts(model: str, family: Family | None, baseline: str | None) -> NoTokenizer:
+    """What is missing, and the commands any of which ends it."""
+    remedies = []
+    name = None if family is None else family.name
+    if baseline is not None:
+        vocabulary = _vocabulary(name or model)
+        remedies += [
+            f"tokenbox config set tokenizers.baselines {baseline}",
+            f"tokenbox estimate --model {model} --tokenizer {vocabulary} FILE",
+        ]
+        why = f"its family {baseline} is in the package, but off until you enable it"
+    elif family is None:
+        why = "nobody knows its family"
+    elif name is None:
+        why = f"there is no public one ({family.source})"
+    else:
+        why = f"its family {name} has none in the package"
+    remedies += [
+        f"tokenbox estimate --model {model} --tokenizer {FILE_PREFIX}tokenizer.json FILE",
+        "tokenbox config set tokenizers.heuristic true",
+    ]
+    return NoTokenizer(
+        f"no tokenizer counts for the model {model!r}: {why}. Any of these does: "
+        + "; ".join(remedies)
+        + f"; or, in Python, tokenbox.tokenizers.register({(name or model)!r}, function).",
+        model=model,
+        family=name,
+        baseline=baseline,
+        remedies=remedies,
+    )
+
+
+FAMILIES: Final = TokenizerFamilies()
+"""Those of this process."""
+
+register = FAMILIES.register
+unregister = FAMILIES.unregister
+enable_baseline = FAMILIES.enable_baseline
+disable_all_baselines = FAMILIES.disable_all_baselines
+enable_heuristic = FAMILIES.enable_heuristic
+resolve = FAMILIES.resolve

@@ -1,0 +1,192 @@
+"""The guard on its exact boundary, against the rule of ADR 007 written out in fractions."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tokenbox import override, tokenizers
+from tokenbox.policy import InvalidPolicy, Limits, LowerMaxTokens, OutputMode, enforce, read_chunks
+
+BYTES = tokenizers.get("utf8-bytes")
+WINDOWS = (0, 1, 2, 3, 7, 10, 99, 100, 101, 4_096, 8_191, 128_000, 1_000_003)
+RESERVES = (0, 1, 2, 50, 99, 100, 1_024, 4_096)
+HEADROOMS = ("0", "0.05", "0.1", "0.15", "0.333", "0.5", "0.999", "0.07", "1e-9", "0.29")
+
+
+def refused(tokens_in: int, reserve: int, window: int, headroom: str) -> bool:
+    return Fraction(tokens_in + reserve) > window * (1 - Fraction(headroom))
+
+
+@pytest.mark.parametrize(("window", "reserve"), list(product(WINDOWS, RESERVES)))
+def test_the_guard_is_exact_on_its_boundary(window: int, reserve: int) -> None:
+    for headroom in HEADROOMS:
+        limits = Limits.of(window, reserve, headroom)
+        budget = math.floor(window * (1 - Fraction(headroom))) - reserve  # layout.md, 1
+        assert limits.input_limit == budget
+        for tokens_in in {0, 1, *range(max(0, budget - 2), max(0, budget) + 3)}:
+            expected = refused(tokens_in, reserve, window, headroom)
+            assert limits.denies(tokens_in) == expected == (tokens_in > budget)
+
+
+def test_a_request_is_refused_one_token_beyond_its_boundary() -> None:
+    for window, reserve, headroom in ((100, 20, "0.1"), (7, 0, "0.333"), (50, 49, "0"), (1_000, 1, "0.29")):
+        limits = Limits.of(window, reserve, headroom)
+        for size in (limits.input_limit - 1, limits.input_limit, limits.input_limit + 1):
+            verdict = enforce(read_chunks(["a" * size]), limits, BYTES)
+            assert verdict.ok is not refused(size, reserve, window, headroom)
+            assert verdict.why.over == size - limits.input_limit
+
+
+@given(
+    window=st.integers(0, 2**53 - 1),
+    reserve=st.integers(0, 2**53 - 1),
+    headroom=st.decimals(0, 1, places=6, allow_nan=False).filter(lambda h: h < 1),
+    tokens_in=st.integers(0, 2**53 - 1),
+    near=st.integers(-2, 2),
+)
+def test_both_forms_of_the_rule_agree(
+    window: int, reserve: int, headroom: Decimal, tokens_in: int, near: int
+) -> None:
+    limits = Limits.of(window, reserve, headroom)
+    for size in (tokens_in, max(0, limits.input_limit + near)):
+        assert (
+            limits.denies(size)
+            == (size > limits.input_limit)
+            == refused(size, reserve, window, str(headroom))
+        )
+
+
+@given(
+    window=st.integers(1, 10**6),
+    reserve=st.integers(0, 10**6),
+    headroom=st.decimals(0, "0.99", places=3),
+    tokens_in=st.integers(0, 10**6),
+)
+def test_the_figures_of_the_remedies_are_the_least_that_pass(
+    window: int, reserve: int, headroom: Decimal, tokens_in: int
+) -> None:
+    limits = Limits.of(window, reserve, headroom)
+    least = limits.smallest_window(tokens_in)
+    assert not Limits.of(least, reserve, headroom).denies(tokens_in)
+    assert least == 0 or Limits.of(least - 1, reserve, headroom).denies(tokens_in)
+    most = limits.largest_reserve(tokens_in)
+    if most >= 0:
+        assert not Limits.of(window, most, headroom).denies(tokens_in)
+    assert Limits.of(window, max(most + 1, 0), headroom).denies(tokens_in)
+
+
+def test_the_smallest_limit_wins() -> None:
+    request = read_chunks(["a" * 60])
+    window_only = enforce(request, Limits.of(100, 30, "0.05"), BYTES)
+    assert window_only.ok
+    both = enforce(request, Limits.of(100, 30, "0.05", max_input=59), BYTES)
+    assert not both.ok
+    assert both.why.binding == "max_input_tokens"
+    assert "60 tokens of input, of at most 59: 1 too many" in both.why.say
+    assert not [one for one in both.plan if isinstance(one, LowerMaxTokens)], (
+        "a smaller answer would not help"
+    )
+    assert enforce(request, Limits.of(100, 30, "0.05", max_input=60), BYTES).ok
+
+
+@pytest.mark.parametrize(
+    ("given", "exact"),
+    [
+        ("0.05", Fraction(1, 20)),
+        (Decimal("0.15"), Fraction(3, 20)),
+        (0.1, Fraction(1, 10)),  # by its shortest decimal form, not as binary
+        (0, Fraction(0)),
+        (Fraction(1, 3), Fraction(1, 3)),
+        ("5e-2", Fraction(1, 20)),
+    ],
+)
+def test_a_headroom_is_read_exactly(given: object, exact: Fraction) -> None:
+    assert Limits.of(100, 0, given).headroom == exact
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "1",
+        1,
+        "1.0",
+        -1,
+        "-0.1",
+        "nan",
+        "inf",
+        float("nan"),
+        float("inf"),
+        "5%",
+        "",
+        "x",
+        None,
+        True,
+        [],
+        b"0",
+    ],
+)
+def test_what_is_no_headroom_is_refused(bad: object) -> None:
+    with pytest.raises(InvalidPolicy) as caught:
+        Limits.of(100, 0, bad)
+    assert caught.value.details["field"] == "headroom"
+
+
+@pytest.mark.parametrize("field", ["max_ctx", "reserve_out", "max_input"])
+@pytest.mark.parametrize("bad", [-1, 1.0, "100", True, 2**53, float("nan"), b"1", []])
+def test_what_is_no_number_of_tokens_is_refused(field: str, bad: object) -> None:
+    with pytest.raises(InvalidPolicy) as caught:
+        Limits.of(**{"max_ctx": 100, field: bad})  # type: ignore[arg-type]
+    assert caught.value.details["field"] == field
+
+
+def test_an_override_is_explicit_per_call_and_recorded() -> None:
+    limits, request = Limits.of(10, 5), read_chunks(["a" * 6])
+    assert not enforce(request, limits, BYTES).ok
+    allowed = enforce(request, limits, BYTES, override=override.allow_over_context("measured: it works"))
+    assert allowed.ok
+    assert allowed.why.overridden
+    assert allowed.plan, "what would have helped is still said"
+    assert allowed.to_dict()["override"] == {"allow_over_context": True, "reason": "measured: it works"}
+    assert not enforce(request, limits, BYTES).ok, "it was for one call"
+    unneeded = enforce(read_chunks(["a"]), limits, BYTES, override=override.allow_over_context())
+    assert unneeded.ok
+    assert not unneeded.why.overridden
+    for lie in (True, "yes", {"allow_over_context": True}, override.allow_over_context):
+        with pytest.raises(InvalidPolicy, match="explicit"):
+            enforce(request, limits, BYTES, override=lie)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("bad", ["x" * 1_001, 5, "\ud800"])
+def test_a_reason_is_a_short_text(bad: str) -> None:
+    with pytest.raises(override.InvalidOverride):
+        override.allow_over_context(bad)
+
+
+def test_an_output_mode_is_one_of_three() -> None:
+    request = read_chunks(["a"])
+    for mode in OutputMode:
+        assert enforce(request, Limits.of(10), BYTES, output_mode=mode.value).output_mode is mode
+    for bad in ("yaml", "", None, 5, ["text"]):
+        with pytest.raises(InvalidPolicy, match="text, json, stream"):
+            enforce(request, Limits.of(10), BYTES, output_mode=bad)  # type: ignore[arg-type]
+
+
+def test_an_estimate_is_marked_wherever_it_is_shown() -> None:
+    request, limits = read_chunks(["a" * 400, "b" * 400]), Limits.of(200, 50)
+    verdict = enforce(request, limits, tokenizers.get("heuristic"))
+    assert not verdict.ok
+    assert not verdict.exact
+    assert "~231 tokens of input" in verdict.why.say
+    assert "~81 too many" in verdict.why.say
+    record = verdict.to_dict()
+    assert record["tokenizer"] == tokenizers.get("heuristic").identity.to_dict()
+    assert isinstance(record["why"], dict)
+    assert record["why"]["exact"] is False
+    assert "~" in verdict.plan[0].say
