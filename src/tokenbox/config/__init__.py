@@ -1,1 +1,41 @@
-"""What the user wants: settings from files, the environment and flags, each with where it came from."""
+"""What the user wants: settings from flags, environment, files and defaults, each with where it came from.
+
+    config = load(Path.cwd(), os.environ, {"policy.headroom": "0.1"})
+    config.value("policy.headroom")     Decimal("0.1")
+    config.source("policy.headroom")    "the flag --headroom"
+    config.policy_for("gpt-5")          max_ctx, reserve_out, headroom, strategy, tokenizer
+
+Flags come before the environment, that before what is remembered in ``.tokenbox/state.json``, that before the
+project's files (``.tokenbox/config.toml``, then ``[tool.tokenbox]`` in ``pyproject.toml``), those before the
+user's own file, and that before the defaults. All keys there are stand in :mod:`tokenbox.config.keys`.
+"""
+
+from tokenbox.config.config import Config, Connection, ModelPolicy
+from tokenbox.config.errors import ConfigError
+from tokenbox.config.keys import KEYS, Key
+from tokenbox.config.loading import load
+from tokenbox.config.places import find_project, user_file
+from tokenbox.config.setting import Level, Origin, Setting
+from tokenbox.config.state import forget, read_state, remember
+from tokenbox.config.template import init
+from tokenbox.config.writing import write_setting
+
+__all__ = [
+    "KEYS",
+    "Config",
+    "ConfigError",
+    "Connection",
+    "Key",
+    "Level",
+    "ModelPolicy",
+    "Origin",
+    "Setting",
+    "find_project",
+    "forget",
+    "init",
+    "load",
+    "read_state",
+    "remember",
+    "user_file",
+    "write_setting",
+]

@@ -108,7 +108,7 @@ def cost_at_most(input_tokens: int, reserved_output: int, price: Price | None) -
 
 
 def price_at(price: Price, input_tokens: int) -> Price:
-    """The price of a request with that many input tokens, for models whose long requests cost more per token."""
+    """The price of a request with that many input tokens: of some models a long one costs more per token."""
     at: Callable[[int], Price] | None = getattr(price, "at", None)
     return price if at is None else at(input_tokens)
 

@@ -1,0 +1,230 @@
+"""All settings together: what is effective, where it came from, and what it means for a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from tokenbox.catalog import Figure, Limit, Limits, Price
+from tokenbox.config.errors import Code, ConfigError
+from tokenbox.config.keys import ANY, KEYS, KeyName, key_of, key_text, parse_key
+from tokenbox.config.reading import unknown_key
+from tokenbox.config.setting import Level, Origin, Setting, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+_DEFAULT = Origin(Level.DEFAULT)
+# In the order of Price.
+_RATES = ("input", "output", "cached_input", "cache_write")
+_POLICY = ("max_ctx", "reserve_out", "headroom", "strategy")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPolicy:
+    """What may be sent to a model. Of ``max_ctx`` and ``tokenizer`` None means the model's own.
+
+    ``sources`` says of each where it came from.
+    """
+
+    model: str
+    max_ctx: int | None
+    reserve_out: int | None
+    headroom: Decimal
+    strategy: str
+    tokenizer: str | None
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """Where a model runs. The key itself is never here, only where it is kept."""
+
+    name: str
+    model: str
+    endpoint: str | None
+    kind: str
+    key_env: str | None
+    keyring: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Settings in layers, the first layer that has a key deciding.
+
+    ``root`` is the project's folder, None outside a project; ``files`` are those that were read; ``problems``
+    is what people should be told though it stops nothing.
+    """
+
+    layers: Sequence[Mapping[KeyName, Setting]]
+    root: Path | None = None
+    files: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    def setting(self, key: str | KeyName) -> Setting:
+        """The effective setting of a key, its default where nothing is set. Raises :class:`ConfigError`."""
+        name = _name(key)
+        row = key_of(name)
+        if row is None:
+            raise ConfigError(unknown_key(name), code=Code.UNKNOWN_KEY, key=key_text(name))
+        found = self._first(name)
+        return Setting(name, row.default, _DEFAULT) if found is None else found
+
+    def value(self, key: str | KeyName) -> object:
+        """The effective value: as its kind says (text, int, bool, Decimal, tuple), or None."""
+        return self.setting(key).value
+
+    def source(self, key: str | KeyName) -> str:
+        """Where the effective value came from, for people."""
+        return self.setting(key).source
+
+    def settings(self) -> list[Setting]:
+        """Every effective setting, in the order of the table; of the user's own names those that are set."""
+        said = {name for layer in self.layers for name in layer}
+        found = []
+        for row in KEYS:
+            if ANY not in row.parts:
+                found.append(self.setting(row.parts))
+                continue
+            own = sorted(name for name in said if key_of(name) is row)
+            found += [self.setting(name) for name in own]
+        return found
+
+    def names(self, table: str) -> list[str]:
+        """The names that the user gave in ``[table.NAME]``, in the order of the layers."""
+        return list(dict.fromkeys(name[1] for layer in self.layers for name in layer if name[0] == table))
+
+    def policy_for(self, model: str) -> ModelPolicy:
+        """What holds for a model: an id, or a NAME of ``[models.NAME]``.
+
+        In each layer what ``[models.NAME]`` says comes before ``[policy]``; the layers keep their order.
+        Raises :class:`ConfigError` where two entries for the id do not agree.
+        """
+        entries = self._entries(model)
+        found = {name: self._policy_setting(name, entries) for name in _POLICY}
+        found["tokenizer"] = self._tokenizer_setting(entries)
+        max_ctx, reserve_out, headroom, strategy, tokenizer = (setting.value for setting in found.values())
+        return ModelPolicy(
+            self.model_id(model),
+            max_ctx if isinstance(max_ctx, int) else None,
+            reserve_out if isinstance(reserve_out, int) else None,
+            headroom if isinstance(headroom, Decimal) else Decimal(0),
+            str(strategy),
+            None if tokenizer is None else str(tokenizer),
+            {name: setting.source for name, setting in found.items()},
+        )
+
+    def model_id(self, model: str) -> str:
+        """The id at the server of what may be a NAME of ``[models.NAME]``."""
+        return model if (found := self._first(("models", model, "model"))) is None else str(found.value)
+
+    def connection(self, name: str) -> Connection | None:
+        """``[models.NAME]`` as a connection. None: there is no such table."""
+        if name not in self.names("models"):
+            return None
+        kept = {
+            part: None if (value := self.value(("models", name, part))) is None else str(value)
+            for part in ("endpoint", "kind", "key_env", "keyring")
+        }
+        return Connection(
+            name,
+            self.model_id(name),
+            kept["endpoint"],
+            kept["kind"] or "auto",
+            kept["key_env"],
+            kept["keyring"],
+        )
+
+    def tokenizer_names(self) -> dict[str, str]:
+        """The user's tokenizers: a family's name with a tokenizer's, or with ``file:PATH``."""
+        return {
+            name[1]: str(self.value(name))
+            for layer in self.layers
+            for name in layer
+            if name[0] == "tokenizers" and (row := key_of(name)) is not None and row.parts[-1] == ANY
+        }
+
+    def catalog_limits(self) -> dict[str, Limits]:
+        """``[catalog.MODEL]`` as corrections for :func:`tokenbox.catalog.model`."""
+        found = {}
+        for name in self.names("catalog"):
+            figures = {limit.value: self._figure(name, limit.value) for limit in Limit}
+            if any(figures.values()):
+                found[name] = Limits(**figures)
+        return found
+
+    def catalog_prices(self) -> dict[str, Price]:
+        """``[catalog.MODEL]`` as prices for :func:`tokenbox.catalog.price`."""
+        found = {}
+        for name in self.names("catalog"):
+            settings = [self.setting(("catalog", name, f"price_{rate}")) for rate in _RATES]
+            rates = [setting.value if isinstance(setting.value, Decimal) else None for setting in settings]
+            source = next((setting.source for setting in settings if setting.value is not None), None)
+            if source is not None:
+                into, out, read, written = rates
+                found[name] = Price(into, out, read, written, source, self._date(name))
+        return found
+
+    def _figure(self, name: str, limit: str) -> Figure | None:
+        setting = self.setting(("catalog", name, limit))
+        value = setting.value
+        return Figure(value, setting.source, self._date(name)) if isinstance(value, int) else None
+
+    def _date(self, name: str) -> str | None:
+        value = self.value(("catalog", name, "date"))
+        return None if value is None else str(value)
+
+    def _first(self, name: KeyName) -> Setting | None:
+        return next((layer[name] for layer in self.layers if name in layer), None)
+
+    def _entries(self, model: str) -> list[str]:
+        """The NAMEs of ``[models.NAME]`` that are this model: that name, or else all that have its id."""
+        names = self.names("models")
+        return [model] if model in names else [name for name in names if self.model_id(name) == model]
+
+    def _policy_setting(self, part: str, entries: Iterable[str]) -> Setting:
+        for layer in self.layers:
+            own = [layer[name] for entry in entries if (name := ("models", entry, part)) in layer]
+            if own:
+                return _agreed(own)
+            if ("policy", part) in layer:
+                return layer["policy", part]
+        return self.setting(("policy", part))
+
+    def _tokenizer_setting(self, entries: Iterable[str]) -> Setting:
+        for layer in self.layers:
+            own = [layer[name] for entry in entries if (name := ("models", entry, "tokenizer")) in layer]
+            if own:
+                return _agreed(own)
+        return Setting(("models", ANY, "tokenizer"), None, _DEFAULT)
+
+
+def _agreed(settings: Sequence[Setting]) -> Setting:
+    """The one setting of several entries for the same model."""
+    first, *others = settings
+    for other in others:
+        if other.value != first.value:
+            raise ConfigError(
+                f"{first.name} ({first.source}) is {shown(first.value)}, {other.name} ({other.source}) is "
+                f"{shown(other.value)}, and both are for the same model. Name {first.key[1]!r} or "
+                f"{other.key[1]!r} instead of the model's id.",
+                code=Code.AMBIGUOUS,
+                key=first.name,
+            )
+    return first
+
+
+def _name(key: str | KeyName) -> KeyName:
+    if isinstance(key, tuple):
+        return key
+    name = parse_key(key)
+    if name is None:
+        raise ConfigError(
+            f"{key[:60]!r} is no key. Keys are written as policy.headroom, or as "
+            'models."gpt-5.1".max_ctx with a name that has dots.',
+            code=Code.UNKNOWN_KEY,
+            key=key[:60],
+        )
+    return name

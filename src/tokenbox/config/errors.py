@@ -1,0 +1,54 @@
+"""Settings that cannot be used: always with the file, the line and the key.
+
+TokenboxError
+└── ConfigError            config_invalid, and the narrower codes of :class:`Code`
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from tokenbox.errors import TokenboxError
+
+
+class Code(StrEnum):
+    """The narrower codes of a :class:`ConfigError`. Stable: programs may branch on them."""
+
+    SYNTAX = "config_syntax"  # not TOML, a key twice, nested too deeply
+    UNREADABLE = "config_unreadable"  # no file, too large, not UTF-8, no permission
+    UNKNOWN_KEY = "config_unknown_key"
+    WRONG_TYPE = "config_wrong_type"
+    BAD_VALUE = "config_bad_value"
+    SECRET = "config_secret"  # noqa: S105  # a key that stands in a file
+    AMBIGUOUS = "config_ambiguous"  # two entries for one model that do not agree
+    EXISTS = "config_exists"
+    NOT_WRITTEN = "config_not_written"
+
+
+class ConfigError(TokenboxError):
+    """A setting cannot be used. ``details``: ``file``, ``line`` (from 1), ``key``; None where not known."""
+
+    code = "config_invalid"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: Code,
+        where: str | None = None,
+        file: str | None = None,
+        line: int | None = None,
+        key: str | None = None,
+        **details: object,
+    ) -> None:
+        place = where if where is not None else _place(file, line)
+        super().__init__(
+            f"{place}: {message}" if place else message, file=file, line=line, key=key, **details
+        )
+        self.code = code.value  # type: ignore[misc]  # narrower than the class's own
+
+
+def _place(file: str | None, line: int | None) -> str:
+    if file is None:
+        return ""
+    return file if line is None else f"{file}:{line}"

@@ -1,0 +1,138 @@
+"""Settings from everywhere, put in layers."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tokenbox.config.config import Config
+from tokenbox.config.errors import Code, ConfigError
+from tokenbox.config.keys import (
+    ENVIRONMENT_PREFIX,
+    Key,
+    KeyName,
+    Kind,
+    by_variable,
+    key_of,
+    key_text,
+    parse_key,
+)
+from tokenbox.config.places import USER_VARIABLE, find_project, user_file
+from tokenbox.config.reading import read_settings, refuse_secrets, tokenizer_name, unknown_key
+from tokenbox.config.setting import Level, Origin, Setting
+from tokenbox.config.state import read_state
+from tokenbox.config.values import from_text, from_toml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tokenbox.config.places import Project
+
+
+def load(
+    folder: str | Path = ".",
+    env: Mapping[str, str] | None = None,
+    flags: Mapping[str, object] | None = None,
+) -> Config:
+    """All settings, as they hold in ``folder``. Raises :class:`ConfigError`.
+
+    ``env`` is the environment (default: the process's). ``flags`` are by key, as
+    ``{"policy.headroom": "0.1"}``; those that are None were not given.
+    """
+    env = os.environ if env is None else env
+    problems: list[str] = []
+    layers = [_flags(flags or {}, Path(folder)), _environment(env, Path(folder), problems)]
+    files: list[str] = []
+    project = find_project(Path(folder))
+    if project is not None:
+        layers.append(_remembered(project, problems))
+        for path in project.files:
+            name = _short(path, Path(folder))
+            layers.append(read_settings(path, Level.PROJECT, name=name, base=project.root))
+            files.append(name)
+    own = user_file(env)
+    if own is not None and _exists(own):
+        layers.append(read_settings(own, Level.USER, name=str(own), base=own.parent))
+        files.append(str(own))
+    return Config(layers, None if project is None else project.root, tuple(files), tuple(problems))
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is such a file. One that may not be looked at is not: a service may run us."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def _flags(flags: Mapping[str, object], folder: Path) -> dict[KeyName, Setting]:
+    found = {}
+    for text, value in flags.items():
+        name = parse_key(text)
+        row = None if name is None else key_of(name)
+        if name is None or row is None:
+            raise ConfigError(unknown_key(name or (text,)), code=Code.UNKNOWN_KEY, key=text)
+        if value is not None:
+            flag = f"--{name[-1].replace('_', '-')}"
+            found[name] = _checked(row, name, value, Origin(Level.FLAG, flag), folder)
+    return found
+
+
+def _environment(env: Mapping[str, str], folder: Path, problems: list[str]) -> dict[KeyName, Setting]:
+    """What the variables say. An empty one says nothing; one of ours that is no setting is told of."""
+    known = by_variable()
+    found = {}
+    for variable, text in env.items():
+        if not variable.startswith(ENVIRONMENT_PREFIX) or variable == USER_VARIABLE or not text:
+            continue
+        row = known.get(variable)
+        if row is None:
+            near = difflib.get_close_matches(variable[:100], known, 1)
+            hint = f"Did you mean {near[0]}?" if near else "tokenbox config shows all settings."
+            problems.append(f"the environment has {variable[:100]}, which is no setting. {hint}")
+        else:
+            origin = Origin(Level.ENVIRONMENT, variable)
+            found[row.parts] = _checked(row, row.parts, text, origin, folder)
+    return found
+
+
+def _checked(row: Key, name: KeyName, value: object, origin: Origin, folder: Path) -> Setting:
+    refuse_secrets(key_text(name), value, origin)
+    found = from_text(row, value) if isinstance(value, str) else from_toml(row, value)
+    if found is None:
+        secret = row.kind in (Kind.VARIABLE, Kind.ENDPOINT)
+        said = "" if secret else f", not {str(value)[:60]!r}"
+        raise ConfigError(
+            f"{key_text(name)} must be {row.expected}{said}.",
+            code=Code.BAD_VALUE,
+            where=str(origin),
+            key=key_text(name),
+        )
+    if row.kind is Kind.TOKENIZER:
+        found = tokenizer_name(str(found), folder)
+    return Setting(name, found, origin)
+
+
+def _remembered(project: Project, problems: list[str]) -> dict[KeyName, Setting]:
+    state = read_state(project.root)
+    problems += state.problems
+    found = {}
+    for text, value in state.values.items():
+        name = parse_key(text)
+        row = None if name is None else key_of(name)
+        if (
+            name is not None
+            and row is not None
+            and row.remembered
+            and (read := from_toml(row, value)) is not None
+        ):
+            found[name] = Setting(name, read, Origin(Level.STATE, _short(project.state, project.root)))
+    return found
+
+
+def _short(path: Path, folder: Path) -> str:
+    """The path as one would write it from ``folder``, where that is short."""
+    here = Path(os.path.abspath(folder))  # noqa: PTH100  # as the user sees it
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

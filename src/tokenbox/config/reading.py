@@ -1,0 +1,248 @@
+"""From a file to settings: every key checked against the table, every error with file, line and key."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tokenbox.config.errors import Code, ConfigError
+from tokenbox.config.keys import (
+    ANY,
+    ELSEWHERE,
+    Key,
+    KeyName,
+    Kind,
+    is_table,
+    key_of,
+    key_text,
+    names_near,
+    tables,
+)
+from tokenbox.config.setting import Level, Origin, Setting
+from tokenbox.config.values import from_toml, looks_secret
+from tokenbox.documents.files import FileProblemError, decode, read_bytes
+from tokenbox.documents.syntax_toml import parse_toml
+from tokenbox.errors import DocumentError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tokenbox.documents.source import Source
+
+# A file of settings that is larger is none.
+MAX_BYTES = 1 << 20
+TABLE = ("tool", "tokenbox")
+
+# Whoever writes one of these means to put a key there.
+_SECRET_NAMES = frozenset(
+    (
+        *("key", "api_key", "apikey", "token", "api_token", "auth_token", "access_token", "private_key"),
+        *("secret", "password", "passwd", "authorization", "bearer", "credentials"),
+    )
+)
+# A longer number is not repeated in a message.
+_MOST_BITS = 128
+_VOCABULARIES = (".tiktoken", ".json", ".model", ".gguf")
+
+
+def mentions_us(pyproject: Path) -> bool:
+    """Whether a pyproject.toml has a ``[tool.tokenbox]``.
+
+    One that is no TOML counts if it seems to have one: reading it then says what is wrong.
+    """
+    try:
+        data = read_bytes(pyproject, str(pyproject), MAX_BYTES, "")
+    except FileProblemError:
+        return False
+    if b"tokenbox" not in data:
+        return False
+    try:
+        found: object = parse_toml(data.decode(), None).data
+    except (DocumentError, UnicodeDecodeError):
+        return b"tool.tokenbox" in data
+    for part in TABLE:
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return isinstance(found, Mapping)
+
+
+def read_settings(path: Path, level: Level, *, name: str, base: Path) -> dict[KeyName, Setting]:
+    """The settings of a file, which errors call ``name``; paths in it are relative to ``base``.
+
+    Raises :class:`ConfigError`.
+    """
+    return settings_in(parse_file(path, name), level, base=base, in_pyproject=path.name == "pyproject.toml")
+
+
+def parse_file(path: Path, name: str) -> Source:
+    try:
+        data = read_bytes(path, name, MAX_BYTES, "are what a file of settings may have")
+        text = decode(data, name)
+    except FileProblemError as problem:
+        raise ConfigError(problem.message, code=Code.UNREADABLE, file=name) from None
+    return parse_text(text, name)
+
+
+def parse_text(text: str, name: str) -> Source:
+    try:
+        return parse_toml(text.removeprefix("\ufeff").replace("\r\n", "\n"), name)
+    except DocumentError as error:
+        message = error.message.partition(": ")[2] if error.message.startswith(name) else error.message
+        raise ConfigError(message, code=Code.SYNTAX, file=name, line=error.line) from None
+
+
+def settings_in(source: Source, level: Level, *, base: Path, in_pyproject: bool) -> dict[KeyName, Setting]:
+    """The settings of a parsed file. Raises :class:`ConfigError` for the first that is none."""
+    reader = _Reader(source, level, base, TABLE if in_pyproject else ())
+    top: object = source.data
+    for part in reader.prefix:
+        top = top.get(part) if isinstance(top, Mapping) else None
+    if isinstance(top, Mapping):
+        reader.read_table((), top)
+    elif top is not None:
+        raise reader.error((), Code.WRONG_TYPE, "[tool.tokenbox] must be a table.")
+    return reader.found
+
+
+class _Reader:
+    def __init__(self, source: Source, level: Level, base: Path, prefix: KeyName) -> None:
+        self.found: dict[KeyName, Setting] = {}
+        self.prefix = prefix
+        self._source, self._level, self._base = source, level, base
+
+    def read_table(self, outer: KeyName, table: Mapping[object, object]) -> None:
+        for part, value in table.items():
+            name = (*outer, str(part))
+            if len(name) == 1 and name[0] in ELSEWHERE:
+                self._check_elsewhere(name[0])
+            elif (row := key_of(name)) is not None and not _is_inner(row, value):
+                self.found[name] = self._setting(row, name, value)
+            elif is_table(name) and isinstance(value, Mapping):
+                self.read_table(name, value)
+            else:
+                raise self._unknown(name, value)
+
+    def error(self, name: KeyName, code: Code, message: str) -> ConfigError:
+        return ConfigError(
+            message,
+            code=code,
+            file=self._source.name,
+            line=self._source.line((*self.prefix, *name)),
+            key=key_text(name) or None,
+        )
+
+    def _setting(self, row: Key, name: KeyName, value: object) -> Setting:
+        said = key_text(name)
+        refuse_secrets(said, value, self._place(name))
+        checked = from_toml(row, value)
+        if checked is None:
+            code = Code.WRONG_TYPE if _is_other_type(row, value) else Code.BAD_VALUE
+            raise self.error(name, code, f"{said} must be {row.expected}{_instead_of(row, value)}.")
+        if row.kind is Kind.TOKENIZER:
+            checked = tokenizer_name(str(checked), self._base)
+        return Setting(name, checked, self._place(name))
+
+    def _place(self, name: KeyName) -> Origin:
+        return Origin(self._level, self._source.name, self._source.line((*self.prefix, *name)))
+
+    def _check_elsewhere(self, table: str) -> None:
+        home = ELSEWHERE[table]
+        if home and not self.prefix:
+            raise self.error(
+                (table,),
+                Code.UNKNOWN_KEY,
+                f"[{table}] is not read from here. Move it to [tool.tokenbox.{table}] in {home}.",
+            )
+
+    def _unknown(self, name: KeyName, value: object) -> ConfigError:
+        refuse_secrets(key_text(name), value, self._place(name))
+        if is_table(name):
+            return self.error(name, Code.WRONG_TYPE, f"{key_text(name)} must be a table, [{key_text(name)}].")
+        if (row := key_of(name)) is not None:
+            return self.error(name, Code.WRONG_TYPE, f"{key_text(name)} must be {row.expected}, not a table.")
+        split = _split_by_dots(name, value)
+        if split is not None:
+            return self.error(name, Code.UNKNOWN_KEY, f"a name with dots needs quotes: [{key_text(split)}].")
+        return self.error(name, Code.UNKNOWN_KEY, unknown_key(name))
+
+
+def unknown_key(name: KeyName) -> str:
+    """What to say of a key that there is not: the nearest that there is."""
+    known = names_near(name)
+    near = difflib.get_close_matches(name[-1][:100], known, 1)
+    if near:
+        hint = f"Did you mean {key_text((*name[:-1], near[0]))}?"
+    elif known:
+        hint = f"There are: {', '.join(key_text((*name[:-1], word)) for word in known)}."
+    else:
+        hint = "tokenbox config shows all keys."
+    return f"there is no key {key_text(name)}. {hint}"
+
+
+def refuse_secrets(said: str, value: object, origin: Origin) -> None:
+    """Raise for a key (of a service) that stands where anyone may read it. The message does not repeat it."""
+    last = said.rpartition(".")[2].lower().replace("-", "_")
+    texts = [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else []
+    named = last in _SECRET_NAMES and not isinstance(value, Mapping)
+    if named or any(isinstance(text, str) and looks_secret(text) for text in texts):
+        raise ConfigError(
+            f"{said} seems to hold a key, and settings are no place for one: they are shown and shared. "
+            'Put it in an environment variable and name that: key_env = "OPENAI_API_KEY"; or in the keyring, '
+            'and name its entry: keyring = "openai". A key that was committed should be replaced.',
+            code=Code.SECRET,
+            where=str(origin),
+            file=origin.name if origin.level in (Level.PROJECT, Level.USER) else None,
+            line=origin.line,
+            key=said,
+        )
+
+
+def tokenizer_name(text: str, base: Path) -> str:
+    """A name as it is; the path of a file, relative to ``base``, as ``file:PATH``."""
+    path = text.removeprefix("file:")
+    if path == text and "/" not in text and os.sep not in text and not text.endswith(_VOCABULARIES):
+        return text
+    return f"file:{os.path.join(base, os.path.expanduser(path))}"  # noqa: PTH111, PTH118  # for any text
+
+
+def _is_inner(row: Key, value: object) -> bool:
+    """``tokenizers.*`` takes any name, so that a table there is no value."""
+    return row.parts[-1] == ANY and isinstance(value, Mapping)
+
+
+def _split_by_dots(name: KeyName, value: object) -> KeyName | None:
+    """``("models", "gpt-5.1")`` where [models.gpt-5.1] was meant, which TOML takes for three tables."""
+    if len(name) < 2 or (name[0], ANY) not in tables():  # noqa: PLR2004  # a table of the user's names
+        return None
+    parts = list(name[1:])
+    while isinstance(value, Mapping):
+        if any(key_of((name[0], name[1], str(part))) for part in value):
+            return (name[0], ".".join(parts))
+        if len(value) != 1:
+            return None
+        ((part, value),) = value.items()
+        parts.append(str(part))
+    return None
+
+
+def _is_other_type(row: Key, value: object) -> bool:
+    texts = (Kind.TEXT, Kind.CHOICE, Kind.DAY, Kind.ENDPOINT, Kind.VARIABLE, Kind.TOKENIZER, Kind.PATH)
+    if row.kind in texts:
+        return not isinstance(value, str)
+    if row.kind in (Kind.TEXTS, Kind.CHOICES):
+        return not isinstance(value, list)
+    return isinstance(value, str | bool | list | Mapping)
+
+
+def _instead_of(row: Key, value: object) -> str:
+    """The value that was wrong, short. A name of a variable is not repeated: it may be the key itself."""
+    if row.kind in (Kind.VARIABLE, Kind.ENDPOINT):
+        return ""
+    if isinstance(value, Mapping):
+        return ", not a table"
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        return f", not a number of {value.bit_length():,} bits"
+    said = str(value).lower() if isinstance(value, bool) else str(value)
+    quoted = f'"{said[:60]}"' if isinstance(value, str) else said[:60]
+    return f", not {quoted}{'...' if len(said) > 60 else ''}"  # noqa: PLR2004  # as cut above

@@ -1,0 +1,125 @@
+"""Values that were chosen and are remembered: ``.tokenbox/state.json``.
+
+It is no file to edit: whatever is wrong with it is told and then ignored, and the next choice writes it anew.
+Writing replaces it whole, so that a reader, or a kill, never finds half of one; writers take turns by a lock.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tokenbox.config.errors import Code, ConfigError
+from tokenbox.config.keys import key_of, parse_key
+from tokenbox.config.places import FOLDER
+from tokenbox.config.values import from_toml
+from tokenbox.documents.files import FileProblemError, read_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+FILE = "state.json"
+LOCK = "state.lock"
+VERSION = 1
+MAX_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Chosen values by key. ``problems`` says why there are none, if the file could not be used."""
+
+    values: Mapping[str, object] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+
+def read_state(root: Path) -> State:
+    """What is remembered for the project in ``root``. Never raises."""
+    path = root / FOLDER / FILE
+    try:
+        data = read_bytes(path, str(path), MAX_BYTES, "are what remembered choices may have")
+    except FileProblemError as problem:
+        return State() if not os.path.lexists(path) else _ignored(path, problem.message)
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError):
+        return _ignored(path, "it is not JSON")
+    if not isinstance(content, dict) or not isinstance(content.get("values"), dict):
+        return _ignored(path, 'it has no "values"')
+    return State(content["values"])
+
+
+def remember(root: Path, key: str, value: object) -> None:
+    """Remember a choice, for the project in ``root``, which keeps it until it is forgotten.
+
+    Other choices stay, also those that are being written meanwhile. Raises :class:`ConfigError`.
+    """
+    name = parse_key(key)
+    row = None if name is None else key_of(name)
+    if row is None or not row.remembered or from_toml(row, value) is None:
+        raise ConfigError(
+            f"{key} = {str(value)[:60]!r} is nothing to remember.", code=Code.BAD_VALUE, key=key
+        )
+    _change(root, {key: value})
+
+
+def forget(root: Path, key: str) -> None:
+    """Undo :func:`remember`. Raises :class:`ConfigError`."""
+    _change(root, {key: None})
+
+
+def _change(root: Path, changes: Mapping[str, object]) -> None:
+    folder = root / FOLDER
+    try:
+        folder.mkdir(exist_ok=True)
+        with _turn(folder / LOCK):
+            values = {**read_state(root).values, **changes}
+            kept = {key: value for key, value in sorted(values.items()) if value is not None}
+            content = json.dumps({"version": VERSION, "values": kept}, indent=2, ensure_ascii=False) + "\n"
+            replace_file(folder / FILE, content.encode())
+    except OSError as error:
+        said = error.strerror or type(error).__name__
+        raise ConfigError(
+            f"the choice cannot be remembered in {folder / FILE}: {said}.", code=Code.NOT_WRITTEN
+        ) from None
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Make ``data`` the content of the file, all of it or nothing. Raises ``OSError``."""
+    handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            Path(draft).chmod(path.stat().st_mode & 0o777)
+        Path(draft).replace(path)
+    except BaseException:
+        with suppress(OSError):
+            Path(draft).unlink()
+        raise
+
+
+@contextmanager
+def _turn(lock: Path) -> Iterator[None]:
+    """One writer after the other. The lock ends with the process that holds it, however that ends."""
+    with lock.open("ab") as file:
+        if sys.platform == "win32":
+            import msvcrt  # noqa: PLC0415
+
+            msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
+        else:
+            import fcntl  # noqa: PLC0415
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _ignored(path: Path, why: str) -> State:
+    return State(problems=(f"{path} is ignored: {why.rstrip('.')}. The next choice writes it anew.",))

@@ -1,0 +1,168 @@
+"""A reader for each kind of value: from TOML as it was written, or from the text of a variable or flag.
+
+A reader returns the value as the key means it, or None where it is not one; numbers are exact, never floats.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING
+
+from tokenbox.config.keys import Key, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# A number with more digits, or a larger exponent, is a mistake or an attack.
+MAX_DIGITS = 60
+MAX_TOKENS = 10**12
+MAX_TEXT = 10_000
+
+_NUMBER = re.compile(r"[+-]?(\d[\d_]*)?(\.\d+)?([eE][+-]?\d{1,3})?")
+_ENDPOINT = re.compile(r"https?://[^\s/@?#]+(/[^\s?#]*)?", re.IGNORECASE)
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,99}")
+# How keys of the known services begin, and what else no setting looks like.
+_SECRET = re.compile(
+    r"(sk|pk|rk|xai|gsk|ghp|gho|hf|glpat|r8|pplx|nvapi|AIza|AKIA|csk)[-_A-Za-z0-9][A-Za-z0-9_-]{14,}"
+    r"|github_pat_\w{20,}|eyJ[\w-]{10,}\.[\w-]+\.[\w-]*|Bearer\s+\S{8,}",
+)
+_ADDRESS_WITH_KEY = re.compile(r"https?://([^/\s]*@|\S*[?&](api[_-]?)?(key|token|secret)=)", re.IGNORECASE)
+
+
+def looks_secret(text: str) -> bool:
+    """Whether a text is most likely a key, or an address with one in it."""
+    text = text.strip()
+    return _SECRET.fullmatch(text) is not None or _ADDRESS_WITH_KEY.match(text) is not None
+
+
+def from_toml(key: Key, value: object) -> object:
+    """The value of ``key`` that a file says, or None where it is not what the key takes."""
+    return _checked(key, value)
+
+
+def from_text(key: Key, text: str) -> object:
+    """The same from a variable or a flag, where everything is text."""
+    value: object = text.strip() if key.kind is not Kind.TEXT else text
+    if key.kind is Kind.BOOLEAN:
+        value = _WORDS.get(text.strip().lower())
+    elif key.kind in (Kind.TOKENS, Kind.WINDOW, Kind.COUNT):
+        value = int(text) if re.fullmatch(r"\s*\d[\d_]{0,30}\s*", text) else None
+    elif key.kind in (Kind.TEXTS, Kind.CHOICES):
+        value = [part.strip() for part in text.split(",") if part.strip()]
+    return _checked(key, value)
+
+
+def _checked(key: Key, value: object) -> object:
+    found = READERS[key.kind](value)
+    if not key.choices:
+        return found
+    chosen = found if isinstance(found, tuple) else (found,)
+    return found if all(one in key.choices for one in chosen) else None
+
+
+_WORDS = {
+    "true": True,
+    "1": True,
+    "yes": True,
+    "on": True,
+    "false": False,
+    "0": False,
+    "no": False,
+    "off": False,
+}
+
+
+def _text(value: object) -> object:
+    fits = isinstance(value, str) and 0 < len(value) <= MAX_TEXT and "\0" not in value and _is_unicode(value)
+    return value if fits else None
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= c <= "\udfff" for c in text)
+
+
+def _whole(least: int) -> Callable[[object], object]:
+    def read(value: object) -> object:
+        fits = isinstance(value, int) and not isinstance(value, bool) and least <= value <= MAX_TOKENS
+        return value if fits else None
+
+    return read
+
+
+def _boolean(value: object) -> object:
+    return value if isinstance(value, bool) else None
+
+
+def _number(accept: Callable[[Decimal], bool]) -> Callable[[object], object]:
+    """A number, or its decimal text: 0.1 is one tenth, however it is written."""
+
+    def read(value: object) -> object:
+        number = exact(value)
+        return number if number is not None and accept(number) else None
+
+    return read
+
+
+def exact(value: object) -> Decimal | None:
+    """The number as Decimal. A float, which only code can give, by its shortest decimal form."""
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
+        return None
+    if isinstance(value, int) and value.bit_length() > MAX_DIGITS * 4:
+        return None
+    text = str(value).strip()
+    if not isinstance(value, Decimal) and (not text or len(text) > MAX_DIGITS or not _NUMBER.fullmatch(text)):
+        return None
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return None
+    if not number.is_finite() or (number and abs(number.adjusted()) > MAX_DIGITS):
+        return None
+    return number if len(number.as_tuple().digits) <= MAX_DIGITS else None
+
+
+def _texts(value: object) -> object:
+    if not isinstance(value, list | tuple) or len(value) > MAX_TEXT:
+        return None
+    return tuple(value) if all(_text(item) is not None for item in value) else None
+
+
+def _day(value: object) -> object:
+    if isinstance(value, date):
+        return value.isoformat()[:10]
+    try:
+        return date.fromisoformat(value).isoformat() if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def _matching(pattern: re.Pattern[str]) -> Callable[[object], object]:
+    def read(value: object) -> object:
+        return (
+            value if isinstance(value, str) and len(value) <= MAX_TEXT and pattern.fullmatch(value) else None
+        )
+
+    return read
+
+
+READERS: dict[Kind, Callable[[object], object]] = {
+    Kind.TEXT: _text,
+    Kind.TOKENS: _whole(0),
+    Kind.WINDOW: _whole(1),
+    Kind.COUNT: _whole(1),
+    Kind.BOOLEAN: _boolean,
+    Kind.HEADROOM: _number(lambda number: 0 <= number < 1),
+    Kind.SHARE: _number(lambda number: 0 < number <= 1),
+    Kind.SECONDS: _number(lambda number: 0 < number <= 86_400),  # noqa: PLR2004  # a day
+    Kind.DOLLARS: _number(lambda number: number >= 0),
+    Kind.CHOICE: _text,
+    Kind.TEXTS: _texts,
+    Kind.CHOICES: _texts,
+    Kind.DAY: _day,
+    Kind.ENDPOINT: _matching(_ENDPOINT),
+    Kind.VARIABLE: _matching(_VARIABLE),
+    Kind.TOKENIZER: _text,
+    Kind.PATH: _text,
+}
