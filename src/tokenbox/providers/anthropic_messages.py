@@ -1,0 +1,236 @@
+"""The dialect of Anthropic's Messages API, translated from OpenAI's shapes and back.
+
+System and developer messages become ``system``; tool calls become ``tool_use`` blocks; tool results become
+``tool_result`` blocks of a user message; neighbours of one role are joined, as the API has turns alternate.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenbox.ledger.usage import Usage
+from tokenbox.providers.errors import BadAnswer, InvalidRequest
+from tokenbox.providers.events import (
+    Event,
+    Finished,
+    FinishReason,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    UsageReport,
+)
+from tokenbox.providers.request import calls_of, function_of, text_of
+from tokenbox.providers.shapes import at, count_at, items_at, parsed, text_at
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tokenbox.providers.framing import Message
+    from tokenbox.providers.request import ChatRequest
+
+# The API requires a bound of the answer. This is used where neither the caller nor the model's data has one.
+DEFAULT_MAX_TOKENS: Final = 4096
+
+_FINISHES: Final = {
+    "end_turn": FinishReason.STOP,
+    "stop_sequence": FinishReason.STOP,
+    "max_tokens": FinishReason.LENGTH,
+    "model_context_window_exceeded": FinishReason.LENGTH,
+    "tool_use": FinishReason.TOOL_CALLS,
+    "refusal": FinishReason.CONTENT_FILTER,
+}
+_ROLES: Final = {"user": "user", "tool": "user", "assistant": "assistant"}
+# What counts a request takes its parts, and nothing that governs the answer.
+_COUNTED: Final = ("model", "messages", "system", "tools")
+
+
+def body(request: ChatRequest) -> dict[str, Any]:
+    """The body of a messages request."""
+    made: dict[str, Any] = {
+        "model": request.model,
+        "messages": _turns(request),
+        "max_tokens": DEFAULT_MAX_TOKENS if request.max_tokens is None else request.max_tokens,
+    }
+    system = [
+        text for m in request.messages if m["role"] in {"system", "developer"} and (text := text_of(m.get("content")))
+    ]
+    if system:
+        made["system"] = "\n\n".join(system)
+    if request.tools:
+        made["tools"] = [_tool(function_of(tool)) for tool in request.tools]
+    if request.temperature is not None:
+        made["temperature"] = request.temperature
+    if request.stop:
+        made["stop_sequences"] = list(request.stop)
+    if request.stream:
+        made["stream"] = True
+    return made | request.extra
+
+
+def counted_body(request: ChatRequest) -> dict[str, Any]:
+    """The body of a request to count the same."""
+    made = body(request)
+    return {name: made[name] for name in _COUNTED if name in made}
+
+
+def _tool(function: Mapping[str, Any]) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "name": function["name"],
+        "input_schema": function.get("parameters") or {"type": "object", "properties": {}},
+    }
+    if function.get("description"):
+        made["description"] = function["description"]
+    return made
+
+
+def _turns(request: ChatRequest) -> list[dict[str, Any]]:
+    turns: list[dict[str, Any]] = []
+    for number, message in enumerate(request.messages):
+        if message["role"] in {"system", "developer"}:
+            continue
+        role = _ROLES.get(message["role"])
+        if role is None:
+            raise InvalidRequest(
+                f"message {number} has the role {message['role']!r}, which Anthropic does not know.", index=number
+            )
+        blocks = _blocks(message)
+        if not blocks:
+            continue  # the API refuses empty text, and it says nothing
+        if turns and turns[-1]["role"] == role:
+            turns[-1]["content"] += blocks
+        else:
+            turns.append({"role": role, "content": blocks})
+    return turns
+
+
+def _blocks(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    content = message.get("content")
+    if message["role"] == "tool":
+        return [
+            {
+                "type": "tool_result",
+                "tool_use_id": str(message.get("tool_call_id", "")),
+                "content": text_of(content),
+            }
+        ]
+    parts = content if isinstance(content, list | tuple) else [{"type": "text", "text": content}]
+    blocks = [block for part in parts if (block := _part(part)) is not None]
+    return blocks + [
+        {"type": "tool_use", "id": call_id, "name": name, "input": _input(name, arguments)}
+        for call_id, name, arguments in calls_of(message)
+    ]
+
+
+def _part(part: Mapping[str, Any]) -> dict[str, Any] | None:
+    kind = part.get("type")
+    if kind == "image_url":
+        url = text_at(part, "image_url.url")
+        media, found, data = url.removeprefix("data:").partition(";base64,")
+        if url.startswith("data:") and found:
+            return {"type": "image", "source": {"type": "base64", "media_type": media, "data": data}}
+        return {"type": "image", "source": {"type": "url", "url": url}}
+    if kind == "text":
+        text = part.get("text")
+        return {"type": "text", "text": text} if isinstance(text, str) and text else None
+    raise InvalidRequest(f"a part of the type {kind!r} has no form in Anthropic's API here: text and image_url have.")
+
+
+def _input(name: str, arguments: str) -> object:
+    try:
+        value = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise InvalidRequest(f"the arguments of the call of {name} are no JSON object, which Anthropic needs.")
+    return value
+
+
+def events(answer: object) -> list[Event]:
+    """What a whole answer says. Raises :class:`BadAnswer`."""
+    if not isinstance(at(answer, "content"), list):
+        raise BadAnswer("the answer has no list of content, so it is no message of Anthropic's API.")
+    found: list[Event] = []
+    calls = 0
+    for block in items_at(answer, "content"):
+        match text_at(block, "type"):
+            case "text":
+                found.append(TextDelta(text_at(block, "text")))
+            case "thinking":
+                found.append(ReasoningDelta(text_at(block, "thinking")))
+            case "tool_use":
+                given = json.dumps(at(block, "input"), ensure_ascii=False)
+                found.append(ToolCallDelta(calls, text_at(block, "id"), text_at(block, "name"), given))
+                calls += 1
+    return [*found, *_finished(text_at(answer, "stop_reason")), UsageReport(_usage(at(answer, "usage")))]
+
+
+class Reader:
+    """Reads a stream of named events. Its end is always said: ``message_stop``."""
+
+    may_end = False
+
+    def __init__(self) -> None:
+        self.done = False
+        self._calls: dict[int, int] = {}  # content block: its number among the tool calls
+        self._usage: dict[str, Any] = {}
+
+    def read(self, message: Message) -> list[Event]:
+        """The events of a message. Raises :class:`BadAnswer`."""
+        event = parsed(message.data, "an event of the stream")
+        match text_at(event, "type"):
+            case "message_start":
+                return self._used(at(event, "message.usage"))
+            case "content_block_start":
+                return self._start(count_at(event, "index"), at(event, "content_block"))
+            case "content_block_delta":
+                return self._delta(count_at(event, "index"), at(event, "delta"))
+            case "message_delta":
+                return [*_finished(text_at(event, "delta.stop_reason")), *self._used(at(event, "usage"))]
+            case "message_stop":
+                self.done = True
+        return []  # ping, content_block_stop, and what may come to be
+
+    def _start(self, index: int | None, block: object) -> list[Event]:
+        kind = text_at(block, "type")
+        if kind == "tool_use" and index is not None:
+            number = self._calls.setdefault(index, len(self._calls))
+            return [ToolCallDelta(number, text_at(block, "id"), text_at(block, "name"))]
+        text = text_at(block, "text") or text_at(block, "thinking")
+        if not text:
+            return []
+        return [TextDelta(text)] if kind == "text" else [ReasoningDelta(text)]
+
+    def _delta(self, index: int | None, delta: object) -> list[Event]:
+        match text_at(delta, "type"):
+            case "text_delta":
+                return [TextDelta(text_at(delta, "text"))]
+            case "thinking_delta":
+                return [ReasoningDelta(text_at(delta, "thinking"))]
+            case "input_json_delta" if index in self._calls:
+                return [ToolCallDelta(self._calls[index], arguments=text_at(delta, "partial_json"))]
+        return []  # signatures, citations
+
+    def _used(self, stated: object) -> list[Event]:
+        """The figures are cumulative; the start has the input's, the end has the output's."""
+        if not isinstance(stated, dict):
+            return []
+        self._usage |= {name: value for name, value in stated.items() if value is not None}
+        return [UsageReport(_usage(self._usage))]
+
+
+def _finished(said: str) -> list[Event]:
+    return [Finished(_FINISHES.get(said, FinishReason.OTHER), said)] if said else []
+
+
+def _usage(stated: object) -> Usage:
+    """Anthropic's ``input_tokens`` are those that no cache had a part in; ours are all."""
+    read, wrote = count_at(stated, "cache_read_input_tokens"), count_at(stated, "cache_creation_input_tokens")
+    fresh = count_at(stated, "input_tokens")
+    return Usage.reported(
+        input_tokens=None if fresh is None else fresh + sum(part for part in (read, wrote) if part is not None),
+        output_tokens=count_at(stated, "output_tokens"),
+        cached_input_tokens=read,
+        cache_write_tokens=wrote,
+        reasoning_tokens=count_at(stated, "output_tokens_details.reasoning_tokens"),
+    )

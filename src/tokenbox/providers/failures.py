@@ -1,0 +1,182 @@
+"""What a server's refusal means: status, headers and body become one of our errors.
+
+The texts of the tables are those of the servers' own sources and documents (November 2026).
+"""
+
+from __future__ import annotations
+
+import re
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenbox.providers.errors import (
+    AuthenticationFailed,
+    ContextExceeded,
+    ModelNotFound,
+    ProviderError,
+    RateLimited,
+    RequestRejected,
+    ServerFailed,
+)
+from tokenbox.providers.shapes import at, count_at, text_at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_SHOWN: Final = 400  # characters of a server's text in a message
+_READ: Final = 4_000  # characters of it that are searched
+
+_I, _O, _T, _W = (rf"(?P<{name}>\d[\d,]*)" for name in ("input", "output", "total", "window"))
+
+# How servers say that a request does not fit, the most telling first.
+CONTEXT_TEXTS: Final = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        # llama.cpp
+        rf"request \({_I} tokens\) exceeds the available context size \({_W} tokens\)",
+        rf"input \({_I} tokens\) is larger than the max context size(?: \({_W} tokens?\))?",
+        # vLLM, over the years; OpenAI; OpenRouter
+        rf"maximum context length is {_W} tokens\. However, you requested (?:about )?{_T} tokens "
+        rf"\({_I} (?:in the messages|of text input), {_O} in the (?:completion|output)\)",
+        rf"maximum context length is {_W} tokens\. However, you requested {_O} output tokens "
+        rf"and your prompt contains (?:at least )?{_I} input tokens",
+        rf"maximum context length is {_W} tokens\. However, your (?:request has|messages resulted in|prompt contains)"
+        rf"(?: at least)? {_I} (?:input )?tokens",
+        rf"is too large: {_O}\. This model's maximum context length is {_W} tokens and your request has {_I} input tokens",
+        rf"maximum context length is {_W} tokens,? but the prompt contains {_I} input tokens",
+        rf"maximum context length is {_W} tokens\. However, you requested (?:about )?{_T} tokens",
+        rf"Input tokens exceed the configured limit of {_W} tokens\. Your messages resulted in {_I} tokens",
+        # SGLang
+        rf"The input \({_I} tokens\) is longer than the model's context length \({_W} tokens\)",
+        rf"maximum context length of {_W} tokens\. You requested a total of {_T} tokens: "
+        rf"{_I} tokens from the input messages and {_O} tokens for the completion",
+        rf"exceeds the model's maximum context length of {_W} tokens",
+        # Anthropic
+        rf"prompt is too long: {_I} tokens > {_W} maximum",
+        rf"input length and `max_tokens` exceed context limit: {_I} \+ {_O} > {_W}",
+        # TGI
+        rf"`inputs` tokens \+ `max_new_tokens` must be <= {_W}\. Given: {_I} `inputs` tokens and {_O} `max_new_tokens`",
+        rf"`inputs` must have less than {_W} tokens\. Given: {_I}",
+        # Ollama, told not to truncate
+        r"prompt too long; exceeded max context length by (?P<over>\d[\d,]*) tokens",
+        # Mistral, xAI, Gemini
+        rf"Prompt contains {_I} tokens\b.{{0,60}}?too large for model with {_W} maximum context length",
+        rf"maximum prompt length is {_W} but the request contains {_I} tokens",
+        rf"input token count \({_I}\) exceeds the maximum number of tokens allowed \({_W}\)",
+        # Those that give no figures
+        rf"maximum context length is {_W} tokens",
+        r"exceeds the available context (?:size|window)",
+        r"input exceeds the context window",
+        r"greater than the context length",
+        r"context[_ ]length[_ ]exceeded",
+        r"prompt is too long|prompt too long",
+    )
+)
+CONTEXT_CODES: Final = frozenset({"context_length_exceeded", "exceed_context_size_error"})
+
+# What a server calls its error, where the status is not to be had: inside a stream, or beside a status of 200.
+STATUS_OF_TYPE: Final = {
+    "authentication_error": 401,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "model_not_found": 404,
+    "invalid_request_error": 400,
+    "BadRequestError": 400,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "insufficient_quota": 429,
+}
+
+
+def failure(
+    status: int | None,
+    body: object,
+    *,
+    place: str,
+    hide: Callable[[str], str],
+    headers: Mapping[str, str] | None = None,
+    window: int | None = None,
+) -> ProviderError:
+    """The error for a refusal. ``place`` names the server; ``hide`` takes the key out of a text.
+
+    ``body`` is parsed JSON or text. ``status`` None: the refusal came inside a stream. ``window`` is the
+    context window where the request itself stated it (Ollama's ``num_ctx``).
+    """
+    names = {text_at(body, path) for path in ("error.type", "error.code", "type", "code", "error_type")}
+    if status is None:
+        status = _status_inside(body, names)
+    said = hide(_said(body))[:_READ]
+    shown = said[:_SHOWN] + ("…" if len(said) > _SHOWN else "")
+    says = f"{place} says: {shown}" if shown else f"{place} says nothing more"
+    if status not in {401, 403, 429}:
+        figures = _context_figures(body, said, names, window)
+        if figures is not None:
+            return ContextExceeded(f"the request does not fit. {says}", status=status, **figures)
+    match status:
+        case 401 | 403:
+            return AuthenticationFailed(f"status {status}: the key is missing or refused. {says}", status=status)
+        case 429:
+            return RateLimited(f"too many requests. {says}", retry_after=_retry_after(headers), status=429)
+        case 404 if "model_not_found" in names or "model" in said.lower():
+            return ModelNotFound(f"no such model. {says}", status=404)
+        case int() if status < 500:  # noqa: PLR2004  # HTTP
+            return RequestRejected(f"status {status}. {says}", status=status)
+        case _:
+            return ServerFailed(f"status {status}. {says}", status=status)
+
+
+def _said(body: object) -> str:
+    """The server's own words, in one line."""
+    if isinstance(body, str):
+        words = "an HTML page" if re.match(r"\s*<(?:!doctype|html)", body, re.IGNORECASE) else body
+    else:
+        paths = ("error.message", "error", "message", "detail", "detail.0.msg", "error.error")
+        words = next((text for path in paths if (text := text_at(body, path))), "")
+    return " ".join(words.split())
+
+
+def _status_inside(body: object, names: set[str]) -> int:
+    codes = (at(body, path) for path in ("error.code", "error.http_status_code", "code", "status_code"))
+    stated = next((code for code in codes if isinstance(code, int) and 400 <= code < 600), None)  # noqa: PLR2004  # HTTP
+    if stated is not None:
+        return stated
+    return next((STATUS_OF_TYPE[name] for name in sorted(names) if name in STATUS_OF_TYPE), 500)
+
+
+def _context_figures(body: object, said: str, names: set[str], window: int | None) -> dict[str, Any] | None:
+    """What is known of a request that does not fit; None if that is not what is wrong."""
+    found = next((match for text in CONTEXT_TEXTS if (match := text.search(said))), None)
+    if found is None and not names & CONTEXT_CODES:
+        return None
+    stated = {} if found is None else found.groupdict()
+    figures = {name: int(digits.replace(",", "")[:18]) for name, digits in stated.items() if digits is not None}
+    figures.setdefault("input", count_at(body, "error.n_prompt_tokens"))
+    figures.setdefault("window", count_at(body, "error.n_ctx"))
+    if figures["window"] is None:
+        figures["window"] = window
+    if "over" in figures and window is not None:
+        figures["input"] = window + figures["over"]
+    return {
+        "input_tokens": figures["input"],
+        "output_tokens": figures.get("output"),
+        "context_window": figures["window"],
+    }
+
+
+def _retry_after(headers: Mapping[str, str] | None) -> int | None:
+    """Whole seconds, rounded up. A date counts from the server's own ``date``, so no clock is asked."""
+    if headers is None:
+        return None
+    stated = headers.get("retry-after", "").strip()
+    milliseconds = headers.get("retry-after-ms", "").strip()
+    if re.fullmatch(r"\d{1,9}", milliseconds):
+        return -(-int(milliseconds) // 1000)
+    if re.fullmatch(r"\d{1,9}(?:\.\d{1,9})?", stated):
+        whole, _, part = stated.partition(".")
+        return int(whole) + bool(part.strip("0"))
+    try:
+        wait = parsedate_to_datetime(stated) - parsedate_to_datetime(headers.get("date", ""))
+    except (TypeError, ValueError):
+        return None
+    return max(0, round(wait.total_seconds()))

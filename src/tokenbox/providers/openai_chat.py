@@ -1,0 +1,175 @@
+"""The dialect of OpenAI's chat completions: requests out, answers and streams in.
+
+It is spoken by llama.cpp, vLLM, SGLang, TGI, LM Studio, OpenAI and most others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenbox.ledger.usage import Usage
+from tokenbox.providers.errors import BadAnswer
+from tokenbox.providers.events import (
+    Event,
+    Finished,
+    FinishReason,
+    ReasoningDelta,
+    TextDelta,
+    Timings,
+    ToolCallDelta,
+    UsageReport,
+)
+from tokenbox.providers.request import calls_of, function_of, text_of
+from tokenbox.providers.shapes import at, count_at, items_at, parsed, text_at
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tokenbox.providers.framing import Message
+    from tokenbox.providers.request import ChatRequest
+
+FINISHES: Final = {
+    "stop": FinishReason.STOP,
+    "length": FinishReason.LENGTH,
+    "tool_calls": FinishReason.TOOL_CALLS,
+    "function_call": FinishReason.TOOL_CALLS,
+    "content_filter": FinishReason.CONTENT_FILTER,
+    "eos_token": FinishReason.STOP,  # TGI
+    "stop_sequence": FinishReason.STOP,  # TGI
+}
+_DONE: Final = "[DONE]"
+
+
+def body(request: ChatRequest, max_tokens_field: str = "max_tokens") -> dict[str, Any]:
+    """The body of a chat request."""
+    made: dict[str, Any] = {"model": request.model, "messages": list(request.messages)}
+    if request.tools:
+        made["tools"] = list(request.tools)
+    if request.max_tokens is not None:
+        made[max_tokens_field] = request.max_tokens
+    if request.temperature is not None:
+        made["temperature"] = request.temperature
+    if request.stop:
+        made["stop"] = list(request.stop)
+    if request.stream:
+        made |= {"stream": True, "stream_options": {"include_usage": True}}
+    return made | request.extra
+
+
+def events(answer: object) -> list[Event]:
+    """What a whole answer says. Raises :class:`BadAnswer`."""
+    choice = at(answer, "choices.0")
+    if not isinstance(at(choice, "message"), dict):
+        raise BadAnswer("the answer has no choices[0].message, so it is no chat completion.")
+    return [*_said(choice, "message"), *_report(answer)]
+
+
+class Reader:
+    """Reads a stream of chunks. ``done``: the end was said; ``may_end``: it may end here without saying so."""
+
+    def __init__(self) -> None:
+        self.done = False
+        self.may_end = False
+
+    def read(self, message: Message) -> list[Event]:
+        """The events of a message. Raises :class:`BadAnswer`; an error object is the caller's to see."""
+        if message.data.strip() == _DONE:
+            self.done = True
+            return []
+        chunk = parsed(message.data, "a chunk of the stream")
+        if not isinstance(chunk, dict):
+            raise BadAnswer("a chunk of the stream is no object.")
+        found: list[Event] = []
+        for choice in items_at(chunk, "choices")[:1]:
+            found += _said(choice, "delta")
+        self.may_end = self.may_end or any(isinstance(event, Finished) for event in found)
+        return [*found, *_report(chunk)]
+
+
+def _said(choice: object, where: str) -> list[Event]:
+    """What one choice says: in ``message`` of an answer, in ``delta`` of a chunk."""
+    found: list[Event] = []
+    # vLLM, SGLang and llama.cpp say reasoning_content; newer vLLM and OpenRouter say reasoning.
+    reasoning = text_at(choice, f"{where}.reasoning_content") or text_at(choice, f"{where}.reasoning")
+    if reasoning:
+        found.append(ReasoningDelta(reasoning))
+    text = text_at(choice, f"{where}.content") or text_at(choice, f"{where}.refusal")
+    if text:
+        found.append(TextDelta(text))
+    for number, call in enumerate(items_at(choice, f"{where}.tool_calls")):
+        index = count_at(call, "index")
+        found.append(
+            ToolCallDelta(
+                number if index is None else index,
+                text_at(call, "id") or None,
+                text_at(call, "function.name") or None,
+                text_at(call, "function.arguments"),
+            )
+        )
+    said = text_at(choice, "finish_reason")
+    if said:
+        found.append(Finished(FINISHES.get(said, FinishReason.OTHER), said))
+    return found
+
+
+def _report(answer: object) -> list[Event]:
+    """What the call used, where the answer says so."""
+    stated = at(answer, "usage")
+    timings = at(answer, "timings")
+    if not isinstance(stated, dict) and not isinstance(timings, dict):
+        return []
+    cache = count_at(timings, "cache_n")
+    cached = count_at(stated, "prompt_tokens_details.cached_tokens")
+    if cached is None:
+        cached = count_at(stated, "prompt_cache_hit_tokens")  # DeepSeek
+    usage = Usage.reported(
+        input_tokens=count_at(stated, "prompt_tokens"),
+        output_tokens=count_at(stated, "completion_tokens"),
+        cached_input_tokens=cache if cached is None else cached,
+        reasoning_tokens=count_at(stated, "completion_tokens_details.reasoning_tokens"),
+        cache_write_tokens=count_at(stated, "prompt_tokens_details.cache_write_tokens"),
+    )
+    if not isinstance(timings, dict):
+        return [UsageReport(usage)]
+    return [
+        UsageReport(usage, Timings(count_at(timings, "prompt_n"), cache, count_at(timings, "predicted_n")))
+    ]
+
+
+def responses_input(request: ChatRequest) -> dict[str, Any]:
+    """The same request in the shape of OpenAI's Responses API, which is what OpenAI counts."""
+    items: list[dict[str, Any]] = []
+    for message in request.messages:
+        role = message["role"]
+        if role == "tool":
+            items.append(
+                {
+                    "type": "function_call_output",
+                    "call_id": message.get("tool_call_id", ""),
+                    "output": text_of(message.get("content")),
+                }
+            )
+            continue
+        if message.get("content"):
+            items.append({"role": role, "content": _responses_content(role, message["content"])})
+        items += [
+            {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
+            for call_id, name, arguments in calls_of(message)
+        ]
+    made: dict[str, Any] = {"model": request.model, "input": items}
+    if request.tools:
+        made["tools"] = [{"type": "function", **function_of(tool)} for tool in request.tools]
+    return made
+
+
+def _responses_content(role: str, content: object) -> object:
+    if not isinstance(content, list | tuple):
+        return content
+    kind = "output_text" if role == "assistant" else "input_text"
+    return [_responses_part(part, kind) for part in content]
+
+
+def _responses_part(part: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    if part.get("type") == "image_url":
+        return {"type": "input_image", "image_url": text_at(part, "image_url.url"), "detail": "auto"}
+    return {"type": kind, "text": text_at(part, "text")}

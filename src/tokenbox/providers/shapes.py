@@ -1,0 +1,63 @@
+"""Reading JSON that a server wrote: what is not there, or not of its type, is None."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tokenbox.providers.errors import BadAnswer, InvalidRequest
+
+
+def at(value: object, path: str) -> Any:  # noqa: ANN401  # JSON
+    """The value at a dotted path (``data.0.meta.n_ctx``), None where there is none."""
+    for step in path.split("."):
+        if isinstance(value, dict):
+            value = value.get(step)
+        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return None
+    return value
+
+
+def text_at(value: object, path: str) -> str:
+    """The text at a path; empty where there is none."""
+    found = at(value, path)
+    return found if isinstance(found, str) else ""
+
+
+def count_at(value: object, path: str) -> int | None:
+    """The number of tokens at a path: a whole number from 0."""
+    found = at(value, path)
+    return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
+
+
+def items_at(value: object, path: str) -> list[Any]:
+    """The list at a path; empty where there is none."""
+    found = at(value, path)
+    return found if isinstance(found, list) else []
+
+
+def parsed(data: bytes | str, what: str) -> Any:  # noqa: ANN401  # JSON
+    """``data`` as JSON. Raises :class:`BadAnswer`, which says ``what`` was none."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        start = data[:80].decode("utf-8", "replace") if isinstance(data, bytes) else data[:80]
+        raise BadAnswer(
+            f"{what} is not JSON: it starts with {start!r}. "
+            "Does the endpoint lead to an LLM server, and not to a page or a proxy?"
+        ) from None
+
+
+def written(value: object) -> bytes:
+    """``value`` as JSON in UTF-8. Raises :class:`InvalidRequest`."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        raise InvalidRequest(
+            "the request holds lone surrogates, which are not Unicode text. "
+            "Decode what it was read from with errors='replace'."
+        ) from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidRequest(f"the request has no JSON form: {type(error).__name__}: {error}.") from None
