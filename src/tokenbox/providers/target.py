@@ -81,7 +81,7 @@ def root_of(endpoint: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Bounds:
     """Bounds on time and size. Seconds and bytes."""
 
     probe_seconds: float = 2.0  # for a count, or a question about the server
@@ -111,7 +111,7 @@ class Target:
     tokenizer: str | None = None
     use_tokenize_endpoint: bool = False
     context_window: int | None = None
-    limits: Limits = field(default=Limits(), repr=False)
+    bounds: Bounds = field(default=Bounds(), repr=False)
 
     @property
     def root(self) -> str:

@@ -1,0 +1,149 @@
+"""What has been learned of endpoints in this session: in memory only, shared by all clients of the process.
+
+Two rules. *Unsupported* (404, 405, 501, an answer of another shape) is remembered; *not now* (time-out, refused, 429,
+5xx) is not, so the next call asks again. And whoever comes while a first question is under way waits for its answer
+and asks nothing: there is one probe, however many begin at once, from any thread or event loop.
+
+A server that has let two questions in a row time out is given a rest before the next, doubling up to a minute;
+otherwise each of a conversation's messages would wait in vain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+T = TypeVar("T")
+
+_PATIENCE: Final = 2  # time-outs in a row before a rest
+_LONGEST_REST: Final = 60.0
+
+
+class Outcome(Enum):
+    """What became of a question."""
+
+    ANSWERED = "answered"
+    UNSUPPORTED = "unsupported"
+    NOT_NOW = "not now"
+    TIMED_OUT = "timed out"  # a not-now that cost time
+    NOT_THIS = "not this"  # the endpoint can, but not for this question
+
+
+_DECIDES: Final = {Outcome.ANSWERED: True, Outcome.UNSUPPORTED: False}
+_WORTH_ASKING: Final = {Outcome.ANSWERED, Outcome.NOT_THIS}
+
+
+@dataclass(frozen=True, slots=True)
+class Reply(Generic[T]):
+    """An outcome; the value where there was an answer."""
+
+    outcome: Outcome
+    value: T | None = None
+
+
+class EndpointMemory:
+    """What endpoints can do. Thread-safe. ``clock`` gives seconds that only grow."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._supported: dict[tuple[str, str], bool] = {}
+        self._facts: dict[tuple[str, str], object] = {}
+        self._under_way: dict[tuple[str, str], Future[Reply[Any] | None]] = {}
+        self._slow: dict[str, tuple[int, float]] = {}  # endpoint: time-outs in a row, resting until
+
+    def supported(self, endpoint: str, what: str) -> bool | None:
+        """Whether ``endpoint`` can do ``what``; None if that is not known."""
+        return self._supported.get((endpoint, what))
+
+    def fact(self, endpoint: str, what: str) -> object:
+        """What is known of ``endpoint``, None if nothing."""
+        return self._facts.get((endpoint, what))
+
+    def forget(self) -> None:
+        """Begin a new session."""
+        with self._lock:
+            for known in (self._supported, self._facts, self._slow):
+                known.clear()
+
+    async def ask(self, endpoint: str, what: str, question: Callable[[], Awaitable[Reply[T]]]) -> T | None:
+        """The answer to ``question``, None where there is none, as the rules above have it."""
+        key = (endpoint, what)
+        with self._lock:
+            if self._supported.get(key) is False or self._resting(endpoint):
+                return None
+            known = key in self._supported
+            under_way = None if known else self._under_way.get(key)
+            if not known and under_way is None:
+                self._under_way[key] = Future()
+        if known:
+            reply = await question()
+            self._learn(key, reply.outcome)
+            return reply.value
+        if under_way is None:
+            reply = await self._first(key, question)
+            return reply.value
+        probe = await _result(under_way)
+        if probe is None or probe.outcome not in _WORTH_ASKING:
+            return None
+        return await self.ask(endpoint, what, question)
+
+    async def know(self, endpoint: str, what: str, question: Callable[[], Awaitable[Reply[T]]]) -> T | None:
+        """A fact about ``endpoint``, asked for once. A reply that is not ANSWERED is given, and not remembered."""
+        key = (endpoint, what)
+        with self._lock:
+            if key in self._facts:
+                return cast("T", self._facts[key])
+            under_way = self._under_way.get(key)
+            if under_way is None:
+                self._under_way[key] = Future()
+        if under_way is None:
+            return (await self._first(key, question)).value
+        shared = await _result(under_way)
+        return (await question() if shared is None else shared).value
+
+    async def _first(self, key: tuple[str, str], question: Callable[[], Awaitable[Reply[T]]]) -> Reply[T]:
+        """Ask for all who wait. They learn of it even if this is cancelled."""
+        reply: Reply[T] | None = None
+        try:
+            reply = await question()
+        finally:
+            if reply is not None:
+                self._learn(key, reply.outcome)
+                if reply.outcome is Outcome.ANSWERED:
+                    self._facts[key] = reply.value
+            with self._lock:
+                self._under_way.pop(key).set_result(reply)
+        return reply
+
+    def _learn(self, key: tuple[str, str], outcome: Outcome) -> None:
+        with self._lock:
+            if outcome is Outcome.TIMED_OUT:
+                in_a_row = self._slow.get(key[0], (0, 0.0))[0] + 1
+                rest = 0.0 if in_a_row < _PATIENCE else min(_LONGEST_REST, 2.0 ** (in_a_row - _PATIENCE + 1))
+                self._slow[key[0]] = (in_a_row, self._clock() + rest)
+                return
+            self._slow.pop(key[0], None)
+            if outcome in _DECIDES:
+                self._supported[key] = _DECIDES[outcome]
+
+    def _resting(self, endpoint: str) -> bool:
+        in_a_row, until = self._slow.get(endpoint, (0, 0.0))
+        return in_a_row >= _PATIENCE and self._clock() < until
+
+
+async def _result(future: Future[Reply[Any] | None]) -> Reply[Any] | None:
+    """The result of ``future``. Being cancelled here cancels nobody else's question."""
+    return await asyncio.shield(asyncio.wrap_future(future))
+
+
+# One process is one session.
+SESSION: Final = EndpointMemory()
