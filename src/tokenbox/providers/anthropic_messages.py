@@ -20,13 +20,12 @@ from tokenbox.providers.events import (
     ToolCallDelta,
     UsageReport,
 )
-from tokenbox.providers.request import calls_of, function_of, text_of
-from tokenbox.providers.shapes import at, count_at, items_at, parsed, text_at
+from tokenbox.providers.request import calls_of, function_of, is_parts, text_of
+from tokenbox.providers.shapes import at, count_at, items_at, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tokenbox.providers.framing import Message
     from tokenbox.providers.request import ChatRequest
 
 # The API requires a bound of the answer. This is used where neither the caller nor the model's data has one.
@@ -53,7 +52,9 @@ def body(request: ChatRequest) -> dict[str, Any]:
         "max_tokens": DEFAULT_MAX_TOKENS if request.max_tokens is None else request.max_tokens,
     }
     system = [
-        text for m in request.messages if m["role"] in {"system", "developer"} and (text := text_of(m.get("content")))
+        text
+        for m in request.messages
+        if m["role"] in {"system", "developer"} and (text := text_of(m.get("content")))
     ]
     if system:
         made["system"] = "\n\n".join(system)
@@ -65,7 +66,7 @@ def body(request: ChatRequest) -> dict[str, Any]:
         made["stop_sequences"] = list(request.stop)
     if request.stream:
         made["stream"] = True
-    return made | request.extra
+    return {**made, **request.extra}
 
 
 def counted_body(request: ChatRequest) -> dict[str, Any]:
@@ -92,7 +93,8 @@ def _turns(request: ChatRequest) -> list[dict[str, Any]]:
         role = _ROLES.get(message["role"])
         if role is None:
             raise InvalidRequest(
-                f"message {number} has the role {message['role']!r}, which Anthropic does not know.", index=number
+                f"message {number} has the role {message['role']!r}, which Anthropic does not know.",
+                index=number,
             )
         blocks = _blocks(message)
         if not blocks:
@@ -114,7 +116,7 @@ def _blocks(message: Mapping[str, Any]) -> list[dict[str, Any]]:
                 "content": text_of(content),
             }
         ]
-    parts = content if isinstance(content, list | tuple) else [{"type": "text", "text": content}]
+    parts = content if is_parts(content) else [{"type": "text", "text": content}]
     blocks = [block for part in parts if (block := _part(part)) is not None]
     return blocks + [
         {"type": "tool_use", "id": call_id, "name": name, "input": _input(name, arguments)}
@@ -133,7 +135,9 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any] | None:
     if kind == "text":
         text = part.get("text")
         return {"type": "text", "text": text} if isinstance(text, str) and text else None
-    raise InvalidRequest(f"a part of the type {kind!r} has no form in Anthropic's API here: text and image_url have.")
+    raise InvalidRequest(
+        f"a part of the type {kind!r} has no form in Anthropic's API here: text and image_url have."
+    )
 
 
 def _input(name: str, arguments: str) -> object:
@@ -142,7 +146,9 @@ def _input(name: str, arguments: str) -> object:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise InvalidRequest(f"the arguments of the call of {name} are no JSON object, which Anthropic needs.")
+        raise InvalidRequest(
+            f"the arguments of the call of {name} are no JSON object, which Anthropic needs."
+        )
     return value
 
 
@@ -175,9 +181,8 @@ class Reader:
         self._calls: dict[int, int] = {}  # content block: its number among the tool calls
         self._usage: dict[str, Any] = {}
 
-    def read(self, message: Message) -> list[Event]:
-        """The events of a message. Raises :class:`BadAnswer`."""
-        event = parsed(message.data, "an event of the stream")
+    def read(self, event: object) -> list[Event]:
+        """The events of one of the API's."""
         match text_at(event, "type"):
             case "message_start":
                 return self._used(at(event, "message.usage"))
@@ -228,7 +233,9 @@ def _usage(stated: object) -> Usage:
     read, wrote = count_at(stated, "cache_read_input_tokens"), count_at(stated, "cache_creation_input_tokens")
     fresh = count_at(stated, "input_tokens")
     return Usage.reported(
-        input_tokens=None if fresh is None else fresh + sum(part for part in (read, wrote) if part is not None),
+        input_tokens=None
+        if fresh is None
+        else fresh + sum(part for part in (read, wrote) if part is not None),
         output_tokens=count_at(stated, "output_tokens"),
         cached_input_tokens=read,
         cache_write_tokens=wrote,

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from tokenbox.catalog import Figure, Limits
+from tokenbox.catalog import model as catalog_model
+from tokenbox.providers.errors import ProviderError
 from tokenbox.providers.kinds import Kind
+from tokenbox.providers.memory import Outcome, Reply
 from tokenbox.providers.shapes import at, count_at, items_at, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from tokenbox.providers.server import Server
+    from tokenbox.providers.target import Target
 
 # A context window that Ollama gives to a model on a small machine if nobody says otherwise.
 OLLAMA_DEFAULT_WINDOW: Final = 4096
@@ -34,7 +40,7 @@ class Capabilities:
     max_output_tokens: Figure | None = None
     trained_window: Figure | None = None
     slots: int | None = None
-    discovered: Limits = Limits()
+    discovered: Limits = field(default_factory=Limits)
     complete: bool = True
 
     def to_dict(self) -> dict[str, object]:
@@ -85,7 +91,7 @@ def _models(body: object, model: str) -> dict[str, Figure | int | None]:
     }
 
 
-def _props(body: object, model: str) -> dict[str, Figure | int | None]:
+def _props(body: object, _model: str) -> dict[str, Figure | int | None]:
     """``GET /props`` of llama.cpp. Its ``n_ctx`` is that of a slot, not of all together."""
     return {
         "context_window": _first(body, "/props", "default_generation_settings.n_ctx"),
@@ -93,7 +99,7 @@ def _props(body: object, model: str) -> dict[str, Figure | int | None]:
     }
 
 
-def _info(body: object, model: str) -> dict[str, Figure | int | None]:
+def _info(body: object, _model: str) -> dict[str, Figure | int | None]:
     """``GET /info`` of TGI."""
     return {
         "context_window": _first(body, "/info", "max_total_tokens"),
@@ -104,20 +110,32 @@ def _info(body: object, model: str) -> dict[str, Figure | int | None]:
 def _loaded(body: object, model: str) -> dict[str, Figure | int | None]:
     """``GET /api/ps`` of Ollama: the window as the model is loaded now, if it is."""
     named = {model, model if ":" in model else f"{model}:latest"}
-    items = (item for item in items_at(body, "models") if {text_at(item, "name"), text_at(item, "model")} & named)
+    items = (
+        item for item in items_at(body, "models") if {text_at(item, "name"), text_at(item, "model")} & named
+    )
     return {"context_window": _first(next(items, None), "/api/ps", "context_length")}
 
 
-def _shown(body: object, model: str) -> dict[str, Figure | int | None]:
+def _shown(body: object, _model: str) -> dict[str, Figure | int | None]:
     """``POST /api/show`` of Ollama: what the model was made for, and what its Modelfile sets."""
     details = at(body, "model_info")
-    names = sorted(name for name in details if name.endswith(".context_length")) if isinstance(details, dict) else []
-    trained = next((Figure(details[name], f"/api/show {name}") for name in names if _positive(details[name])), None)
+    names = (
+        sorted(name for name in details if name.endswith(".context_length"))
+        if isinstance(details, dict)
+        else []
+    )
+    trained = next(
+        (Figure(details[name], f"/api/show {name}") for name in names if _positive(details[name])), None
+    )
     stated = re.search(r"^num_ctx\s+(\d{1,12})\s*$", text_at(body, "parameters"), re.MULTILINE)
     if stated is not None:
         window = Figure(int(stated[1]), "/api/show num_ctx of the Modelfile")
     else:
-        known = [OLLAMA_DEFAULT_WINDOW] if trained is None or trained.value is None else [OLLAMA_DEFAULT_WINDOW, trained.value]
+        known = (
+            [OLLAMA_DEFAULT_WINDOW]
+            if trained is None or trained.value is None
+            else [OLLAMA_DEFAULT_WINDOW, trained.value]
+        )
         window = Figure(min(known), "Ollama's smallest default; state context_window for more")
     return {"context_window": window, "trained_window": trained}
 
@@ -130,7 +148,12 @@ def _lmstudio(body: object, model: str) -> dict[str, Figure | int | None]:
     """``GET /api/v1/models`` of LM Studio."""
     path = "/api/v1/models"
     items = items_at(body, "models")
-    loaded = [instance for item in items for instance in items_at(item, "loaded_instances") if text_at(instance, "id") == model]
+    loaded = [
+        instance
+        for item in items
+        for instance in items_at(item, "loaded_instances")
+        if text_at(instance, "id") == model
+    ]
     item = of_model(items, model, "key")
     instance = loaded[0] if loaded else at(item, "loaded_instances.0")
     return {
@@ -148,7 +171,7 @@ def _lmstudio_before(body: object, model: str) -> dict[str, Figure | int | None]
     }
 
 
-def _anthropic(body: object, model: str) -> dict[str, Figure | int | None]:
+def _anthropic(body: object, _model: str) -> dict[str, Figure | int | None]:
     """``GET /v1/models/{id}`` of Anthropic."""
     return {
         "max_input_tokens": _first(body, "/v1/models", "max_input_tokens"),
@@ -176,3 +199,54 @@ QUESTIONS: Final[Mapping[Kind, tuple[Question, ...]]] = {
     Kind.ANTHROPIC: (Question(lambda model: f"/v1/models/{quote(model, safe='')}", _anthropic),),
     Kind.OPENAI_COMPATIBLE: (_MODELS,),
 }
+
+# Whose models are those of the catalog. What someone runs at home under the same name may hold less.
+_IN_CATALOG: Final = {Kind.OPENAI, Kind.ANTHROPIC, Kind.OPENAI_COMPATIBLE}
+_UNSUPPORTED: Final = {404, 405, 501}
+
+
+async def discover(server: Server, kind: Kind) -> Reply[Capabilities]:
+    """What the server says; NOT_NOW if a question could not be asked now."""
+    model = server.target.model
+    found: dict[str, Any] = {}
+    complete = True
+    for question in QUESTIONS[kind]:
+        try:
+            answer = await server.probe(
+                kind, question.path(model), None if question.body is None else question.body(model)
+            )
+        except ProviderError as error:
+            complete = complete and not error.transient
+            continue
+        if answer.status == 200:  # noqa: PLR2004  # HTTP
+            said = question.read(answer.body, model)
+            found = {name: figure for name, figure in said.items() if figure is not None} | found
+        else:
+            complete = complete and answer.status in _UNSUPPORTED
+    trained, slots = found.pop("trained_window", None), found.pop("slots", None)
+    known = Capabilities(
+        kind, model, trained_window=trained, slots=slots, discovered=Limits(**found), complete=complete
+    )
+    return Reply(Outcome.ANSWERED if complete else Outcome.NOT_NOW, known)
+
+
+def settled(known: Capabilities, target: Target) -> Capabilities:
+    """The figures that count: the user's, else the server's, else the catalog's."""
+    model, said = target.model, known.discovered
+    stated = None if target.context_window is None else Figure(target.context_window, "configured")
+    if known.kind not in _IN_CATALOG:
+        return replace(
+            known,
+            context_window=said.context_window if stated is None else stated,
+            max_input_tokens=said.max_input_tokens,
+            max_output_tokens=said.max_output_tokens,
+        )
+    info = catalog_model(model, configured={model: Limits(stated)}, discovered={model: said})
+    if info is None:
+        return known
+    return replace(
+        known,
+        context_window=info.context_window,
+        max_input_tokens=info.max_input_tokens,
+        max_output_tokens=info.max_output_tokens,
+    )

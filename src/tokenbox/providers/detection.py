@@ -1,7 +1,7 @@
 """What kind of server is at an endpoint, by cheap questions.
 
-The two hosts that are known by name are not asked. Then ``/v1/models`` says who owns the models it lists; where it
-does not, the servers with an API of their own are asked for it. Whatever answers none of that is
+The two hosts that are known by name are not asked. Then ``/v1/models`` says who owns the models it lists;
+where it does not, the servers with an API of their own are asked for it. Whatever answers none of that is
 OpenAI-compatible, as nearly everything is.
 """
 
@@ -49,6 +49,8 @@ SIGNS: Final = (
     _Sign(Kind.OLLAMA, "/api/version", lambda body: bool(text_at(body, "version"))),
 )
 
+_NOT_NOW: Final = {401, 403, 408, 429}
+
 
 async def detect(root: str, get: Callable[[str], Awaitable[Answered]]) -> Reply[Kind]:
     """The kind of the server at ``root``. ``get`` asks for a path.
@@ -58,20 +60,26 @@ async def detect(root: str, get: Callable[[str], Awaitable[Answered]]) -> Reply[
     named = HOSTS.get(urlsplit(root).hostname or "")
     if named is not None:
         return Reply(Outcome.ANSWERED, named)
-    guess: Reply[Kind] = Reply(Outcome.NOT_NOW, Kind.OPENAI_COMPATIBLE)
     try:
-        models = await get("/v1/models")
-        if models.status in {401, 403, 429} or (models.status >= 500 and models.status != 501):  # noqa: PLR2004  # HTTP
-            return guess
-        if models.headers.get("server", "").lower() == "llama.cpp":
-            return Reply(Outcome.ANSWERED, Kind.LLAMA_CPP)
-        owner = OWNERS.get(text_at(models.body, "data.0.owned_by"))
-        if owner is not None:
-            return Reply(Outcome.ANSWERED, owner)
-        for sign in SIGNS:
-            found = await get(sign.path)
-            if found.status == 200 and sign.shows(found.body):  # noqa: PLR2004  # HTTP
-                return Reply(Outcome.ANSWERED, sign.kind)
+        kind = await _asked(get)
     except ProviderError as error:
-        return guess if error.transient else Reply(Outcome.ANSWERED, Kind.OPENAI_COMPATIBLE)
-    return Reply(Outcome.ANSWERED, Kind.OPENAI_COMPATIBLE)
+        outcome = Outcome.NOT_NOW if error.transient else Outcome.ANSWERED
+        return Reply(outcome, Kind.OPENAI_COMPATIBLE)
+    return Reply(Outcome.NOT_NOW, Kind.OPENAI_COMPATIBLE) if kind is None else Reply(Outcome.ANSWERED, kind)
+
+
+async def _asked(get: Callable[[str], Awaitable[Answered]]) -> Kind | None:
+    """The kind by what the server answers; None if it will not say now."""
+    models = await get("/v1/models")
+    if models.status in _NOT_NOW or (models.status >= 500 and models.status != 501):  # noqa: PLR2004  # HTTP
+        return None
+    if models.headers.get("server", "").lower() == "llama.cpp":
+        return Kind.LLAMA_CPP
+    owner = OWNERS.get(text_at(models.body, "data.0.owned_by"))
+    if owner is not None:
+        return owner
+    for sign in SIGNS:
+        found = await get(sign.path)
+        if found.status == 200 and sign.shows(found.body):  # noqa: PLR2004  # HTTP
+            return sign.kind
+    return Kind.OPENAI_COMPATIBLE

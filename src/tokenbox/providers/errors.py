@@ -17,9 +17,10 @@
     │   └── AnswerTooLarge           answer_too_large
     └── StreamCut                    stream_cut               a stream that ended before its end
 
-``partial`` is what had come of an answer when the error struck: a :class:`~tokenbox.providers.events.ChatAnswer`,
-or None outside streams. ``transient`` says that the same request may succeed later. No message, detail or
-representation holds a key: texts of servers are shown without it.
+``partial`` is what had come of an answer when the error struck, a
+:class:`~tokenbox.providers.events.ChatAnswer`, or None outside streams. ``transient`` says that the same
+request may succeed later. No message, detail or representation holds a key: texts of servers are shown
+without it.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ class ModelNotFound(RequestRejected):
 class ContextExceeded(RequestRejected):
     """The request does not fit the context window. What the server did not say is None; all are tokens.
 
-    ``input_tokens`` is the prompt, ``output_tokens`` what was asked for the answer, ``context_window`` the limit.
+    ``input_tokens`` is the prompt, ``output_tokens`` the room asked for the answer.
     """
 
     code = "context_exceeded"

@@ -88,7 +88,7 @@ class CalledTool:
 
 @dataclass(frozen=True, slots=True)
 class ChatAnswer:
-    """An answer, or as much of it as came. ``finish`` is None if its end did not come, ``usage`` if unsaid."""
+    """An answer, or as much of it as came. ``finish`` is None if its end did not come."""
 
     text: str = ""
     reasoning: str = ""

@@ -26,55 +26,59 @@ if TYPE_CHECKING:
 _SHOWN: Final = 400  # characters of a server's text in a message
 _READ: Final = 4_000  # characters of it that are searched
 
-_I, _O, _T, _W = (rf"(?P<{name}>\d[\d,]*)" for name in ("input", "output", "total", "window"))
+# How servers say that a request does not fit, the most telling first. {I}, {O}, {T} and {W} stand for the
+# figures: input, output, both together, window.
+_CONTEXT_TEXTS: Final = r"""
+# llama.cpp
+request \({I} tokens\) exceeds the available context size \({W} tokens\)
+input \({I} tokens\) is larger than the max context size(?: \({W} tokens?\))?
+# vLLM, over the years; OpenAI; OpenRouter
+length is {W} tokens\. However, you requested (?:about )?{T} tokens \({I} (?:in|of)[ a-z]+, {O} in the
+length is {W} tokens\. However, you requested {O} output tokens and your prompt contains (?:at least )?{I} input
+length is {W} tokens\. However, your (?:request has|messages resulted in|prompt contains)(?: at least)? {I}\b
+is too large: {O}\. This model's maximum context length is {W} tokens and your request has {I} input tokens
+context length is {W} tokens,? but the prompt contains {I} input tokens
+context length is {W} tokens\. However, you requested (?:about )?{T} tokens
+Input tokens exceed the configured limit of {W} tokens\. Your messages resulted in {I} tokens
+# SGLang
+The input \({I} tokens\) is longer than the model's context length \({W} tokens\)
+length of {W} tokens\. You requested a total of {T} tokens: {I} tokens from the input messages and {O} tokens
+exceeds the model's maximum context length of {W} tokens
+# Anthropic
+prompt is too long: {I} tokens > {W} maximum
+input length and `max_tokens` exceed context limit: {I} \+ {O} > {W}
+# TGI
+`inputs` tokens \+ `max_new_tokens` must be <= {W}\. Given: {I} `inputs` tokens and {O} `max_new_tokens`
+`inputs` must have less than {W} tokens\. Given: {I}
+# Ollama, told not to truncate
+prompt too long; exceeded max context length by (?P<over>\d[\d,]*) tokens
+# Mistral, xAI, Gemini
+Prompt contains {I} tokens\b.{0,60}?too large for model with {W} maximum context length
+maximum prompt length is {W} but the request contains {I} tokens
+input token count \({I}\) exceeds the maximum number of tokens allowed \({W}\)
+# without figures, or with one
+maximum context length is {W} tokens
+exceeds the available context (?:size|window)
+input exceeds the context window
+greater than the context length
+context[_ ]length[_ ]exceeded
+prompt is too long|prompt too long
+"""
+_FIGURES: Final = {"{I}": "input", "{O}": "output", "{T}": "total", "{W}": "window"}
 
-# How servers say that a request does not fit, the most telling first.
+
+def _pattern(line: str) -> re.Pattern[str]:
+    for letter, name in _FIGURES.items():
+        line = line.replace(letter, rf"(?P<{name}>\d[\d,]*)")
+    return re.compile(line, re.IGNORECASE)
+
+
 CONTEXT_TEXTS: Final = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        # llama.cpp
-        rf"request \({_I} tokens\) exceeds the available context size \({_W} tokens\)",
-        rf"input \({_I} tokens\) is larger than the max context size(?: \({_W} tokens?\))?",
-        # vLLM, over the years; OpenAI; OpenRouter
-        rf"maximum context length is {_W} tokens\. However, you requested (?:about )?{_T} tokens "
-        rf"\({_I} (?:in the messages|of text input), {_O} in the (?:completion|output)\)",
-        rf"maximum context length is {_W} tokens\. However, you requested {_O} output tokens "
-        rf"and your prompt contains (?:at least )?{_I} input tokens",
-        rf"maximum context length is {_W} tokens\. However, your (?:request has|messages resulted in|prompt contains)"
-        rf"(?: at least)? {_I} (?:input )?tokens",
-        rf"is too large: {_O}\. This model's maximum context length is {_W} tokens and your request has {_I} input tokens",
-        rf"maximum context length is {_W} tokens,? but the prompt contains {_I} input tokens",
-        rf"maximum context length is {_W} tokens\. However, you requested (?:about )?{_T} tokens",
-        rf"Input tokens exceed the configured limit of {_W} tokens\. Your messages resulted in {_I} tokens",
-        # SGLang
-        rf"The input \({_I} tokens\) is longer than the model's context length \({_W} tokens\)",
-        rf"maximum context length of {_W} tokens\. You requested a total of {_T} tokens: "
-        rf"{_I} tokens from the input messages and {_O} tokens for the completion",
-        rf"exceeds the model's maximum context length of {_W} tokens",
-        # Anthropic
-        rf"prompt is too long: {_I} tokens > {_W} maximum",
-        rf"input length and `max_tokens` exceed context limit: {_I} \+ {_O} > {_W}",
-        # TGI
-        rf"`inputs` tokens \+ `max_new_tokens` must be <= {_W}\. Given: {_I} `inputs` tokens and {_O} `max_new_tokens`",
-        rf"`inputs` must have less than {_W} tokens\. Given: {_I}",
-        # Ollama, told not to truncate
-        r"prompt too long; exceeded max context length by (?P<over>\d[\d,]*) tokens",
-        # Mistral, xAI, Gemini
-        rf"Prompt contains {_I} tokens\b.{{0,60}}?too large for model with {_W} maximum context length",
-        rf"maximum prompt length is {_W} but the request contains {_I} tokens",
-        rf"input token count \({_I}\) exceeds the maximum number of tokens allowed \({_W}\)",
-        # Those that give no figures
-        rf"maximum context length is {_W} tokens",
-        r"exceeds the available context (?:size|window)",
-        r"input exceeds the context window",
-        r"greater than the context length",
-        r"context[_ ]length[_ ]exceeded",
-        r"prompt is too long|prompt too long",
-    )
+    _pattern(line) for line in _CONTEXT_TEXTS.splitlines() if line and not line.startswith("#")
 )
 CONTEXT_CODES: Final = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 
-# What a server calls its error, where the status is not to be had: inside a stream, or beside a status of 200.
+# What a server calls its error, where there is no status to go by: in a stream, or beside a status of 200.
 STATUS_OF_TYPE: Final = {
     "authentication_error": 401,
     "permission_error": 403,
@@ -115,7 +119,9 @@ def failure(
             return ContextExceeded(f"the request does not fit. {says}", status=status, **figures)
     match status:
         case 401 | 403:
-            return AuthenticationFailed(f"status {status}: the key is missing or refused. {says}", status=status)
+            return AuthenticationFailed(
+                f"status {status}: the key is missing or refused. {says}", status=status
+            )
         case 429:
             return RateLimited(f"too many requests. {says}", retry_after=_retry_after(headers), status=429)
         case 404 if "model_not_found" in names or "model" in said.lower():
@@ -144,24 +150,26 @@ def _status_inside(body: object, names: set[str]) -> int:
     return next((STATUS_OF_TYPE[name] for name in sorted(names) if name in STATUS_OF_TYPE), 500)
 
 
-def _context_figures(body: object, said: str, names: set[str], window: int | None) -> dict[str, Any] | None:
+def _context_figures(
+    body: object, said: str, names: set[str], window: int | None
+) -> dict[str, int | None] | None:
     """What is known of a request that does not fit; None if that is not what is wrong."""
     found = next((match for text in CONTEXT_TEXTS if (match := text.search(said))), None)
     if found is None and not names & CONTEXT_CODES:
         return None
-    stated = {} if found is None else found.groupdict()
-    figures = {name: int(digits.replace(",", "")[:18]) for name, digits in stated.items() if digits is not None}
-    figures.setdefault("input", count_at(body, "error.n_prompt_tokens"))
-    figures.setdefault("window", count_at(body, "error.n_ctx"))
-    if figures["window"] is None:
-        figures["window"] = window
-    if "over" in figures and window is not None:
-        figures["input"] = window + figures["over"]
-    return {
-        "input_tokens": figures["input"],
-        "output_tokens": figures.get("output"),
-        "context_window": figures["window"],
+    groups = {} if found is None else found.groupdict()
+    stated = {
+        name: int(figure.replace(",", "")[:18]) for name, figure in groups.items() if figure is not None
     }
+    size = stated.get("input", count_at(body, "error.n_prompt_tokens"))
+    limit = stated.get("window", count_at(body, "error.n_ctx"))
+    if limit is None:
+        limit = window
+    if "over" in stated and limit is not None:
+        size = limit + stated["over"]
+    if size is None and "output" not in stated:
+        size = stated.get("total")  # nothing was said of an output
+    return {"input_tokens": size, "output_tokens": stated.get("output"), "context_window": limit}
 
 
 def _retry_after(headers: Mapping[str, str] | None) -> int | None:

@@ -1,7 +1,8 @@
 """Streams cut into messages, sans-I/O: bytes in, in pieces of any size; messages out.
 
-Server-sent events as in the HTML standard, section 9.2 (line ends CR, LF and CRLF, also across pieces; comments;
-several data lines; a byte order mark), and JSON lines. Neither decodes a character before it is whole.
+Server-sent events as in the HTML standard, section 9.2 (line ends CR, LF and CRLF, also across pieces;
+comments; several data lines; a byte order mark), and JSON lines. Neither decodes a character before it is
+whole.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class TextCounting:
     ``exact`` is False where the count has more than the text's own tokens.
     """
 
-    field: str
+    text_field: str
     read: Callable[[object], int | None]
     fixed: Mapping[str, object] = field(default_factory=dict)
     path: str = "/tokenize"

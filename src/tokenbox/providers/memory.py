@@ -1,11 +1,12 @@
 """What has been learned of endpoints in this session: in memory only, shared by all clients of the process.
 
-Two rules. *Unsupported* (404, 405, 501, an answer of another shape) is remembered; *not now* (time-out, refused, 429,
-5xx) is not, so the next call asks again. And whoever comes while a first question is under way waits for its answer
-and asks nothing: there is one probe, however many begin at once, from any thread or event loop.
+Two rules. *Unsupported* (404, 405, 501, an answer of another shape) is remembered; *not now* (time-out,
+refused, 429, 5xx) is not, so the next call asks again. And whoever comes while a first question is under
+way waits for its answer and asks nothing: there is one probe, however many begin at once, from any thread
+or event loop.
 
-A server that has let two questions in a row time out is given a rest before the next, doubling up to a minute;
-otherwise each of a conversation's messages would wait in vain.
+A server that has let two questions in a row time out is given a rest before the next, doubling up to a
+minute. Otherwise each message of a conversation would wait in vain.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class EndpointMemory:
         return await self.ask(endpoint, what, question)
 
     async def know(self, endpoint: str, what: str, question: Callable[[], Awaitable[Reply[T]]]) -> T | None:
-        """A fact about ``endpoint``, asked for once. A reply that is not ANSWERED is given, and not remembered."""
+        """A fact about ``endpoint``, asked for once. What is not ANSWERED is given, but not remembered."""
         key = (endpoint, what)
         with self._lock:
             if key in self._facts:

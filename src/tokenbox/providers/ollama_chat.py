@@ -2,7 +2,7 @@
 
 Not its OpenAI form, because that cannot be told a context window. A request that does not fit Ollama's window
 loses its oldest messages, silently; so every request says how large the window is (``options.num_ctx``) and
-that nothing may be dropped (``truncate`` and ``shift`` false: newer versions then refuse, older ones ignore it).
+that nothing may be dropped (``truncate``, ``shift``: newer versions then refuse, older ones ignore it).
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ from tokenbox.providers.events import (
     ToolCallDelta,
     UsageReport,
 )
-from tokenbox.providers.request import calls_of, text_of
-from tokenbox.providers.shapes import at, count_at, items_at, parsed, text_at
+from tokenbox.providers.request import calls_of, is_parts, text_of
+from tokenbox.providers.shapes import at, count_at, items_at, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tokenbox.providers.framing import Message
     from tokenbox.providers.request import ChatRequest
 
 _FINISHES: Final = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
@@ -35,20 +34,16 @@ _FINISHES: Final = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
 
 def body(request: ChatRequest) -> dict[str, Any]:
     """The body of a chat request."""
-    options: dict[str, Any] = {}
-    for name, value in (
-        ("num_ctx", request.window),
-        ("num_predict", request.max_tokens),
-        ("temperature", request.temperature),
-        ("stop", list(request.stop) or None),
-    ):
-        if value is not None:
-            options[name] = value
+    stated = {
+        "num_ctx": request.window,
+        "num_predict": request.max_tokens,
+        "temperature": request.temperature,
+        "stop": list(request.stop) or None,
+    }
+    options = {name: value for name, value in stated.items() if value is not None}
     extra = dict(request.extra)
     options |= extra.pop("options", {})
-    names = {
-        call_id: name for message in request.messages for call_id, name, _ in calls_of(message)
-    }
+    names = {call_id: name for message in request.messages for call_id, name, _ in calls_of(message)}
     made: dict[str, Any] = {
         "model": request.model,
         "messages": [_message(message, names) for message in request.messages],
@@ -67,7 +62,9 @@ def _message(message: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, 
     content = message.get("content")
     role = message["role"]
     made: dict[str, Any] = {"role": "system" if role == "developer" else role, "content": text_of(content)}
-    images = [_image(part) for part in content if part.get("type") == "image_url"] if _is_parts(content) else []
+    images = (
+        [_image(part) for part in content if part.get("type") == "image_url"] if is_parts(content) else []
+    )
     if images:
         made["images"] = images
     calls = calls_of(message)
@@ -80,10 +77,6 @@ def _message(message: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, 
         call_id = str(message.get("tool_call_id", ""))
         made |= {"tool_name": names.get(call_id, str(message.get("name", ""))), "tool_call_id": call_id}
     return made
-
-
-def _is_parts(content: object) -> bool:
-    return isinstance(content, list | tuple)
 
 
 def _image(part: Mapping[str, Any]) -> str:
@@ -160,8 +153,8 @@ class Reader:
         self.done = False
         self._lines = _Lines()
 
-    def read(self, message: Message) -> list[Event]:
+    def read(self, line: object) -> list[Event]:
         """The events of a line. Raises :class:`BadAnswer`."""
-        found = self._lines.events(parsed(message.data, "a line of the stream"))
+        found = self._lines.events(line)
         self.done = any(isinstance(event, Finished) for event in found)
         return found

@@ -19,13 +19,12 @@ from tokenbox.providers.events import (
     ToolCallDelta,
     UsageReport,
 )
-from tokenbox.providers.request import calls_of, function_of, text_of
-from tokenbox.providers.shapes import at, count_at, items_at, parsed, text_at
+from tokenbox.providers.request import calls_of, function_of, is_parts, text_of
+from tokenbox.providers.shapes import at, count_at, items_at, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tokenbox.providers.framing import Message
     from tokenbox.providers.request import ChatRequest
 
 FINISHES: Final = {
@@ -37,7 +36,6 @@ FINISHES: Final = {
     "eos_token": FinishReason.STOP,  # TGI
     "stop_sequence": FinishReason.STOP,  # TGI
 }
-_DONE: Final = "[DONE]"
 
 
 def body(request: ChatRequest, max_tokens_field: str = "max_tokens") -> dict[str, Any]:
@@ -53,7 +51,7 @@ def body(request: ChatRequest, max_tokens_field: str = "max_tokens") -> dict[str
         made["stop"] = list(request.stop)
     if request.stream:
         made |= {"stream": True, "stream_options": {"include_usage": True}}
-    return made | request.extra
+    return {**made, **request.extra}
 
 
 def events(answer: object) -> list[Event]:
@@ -65,18 +63,15 @@ def events(answer: object) -> list[Event]:
 
 
 class Reader:
-    """Reads a stream of chunks. ``done``: the end was said; ``may_end``: it may end here without saying so."""
+    """Reads a stream of chunks. ``may_end``: it may end here, though it does not say so with ``[DONE]``."""
+
+    done = False
 
     def __init__(self) -> None:
-        self.done = False
         self.may_end = False
 
-    def read(self, message: Message) -> list[Event]:
-        """The events of a message. Raises :class:`BadAnswer`; an error object is the caller's to see."""
-        if message.data.strip() == _DONE:
-            self.done = True
-            return []
-        chunk = parsed(message.data, "a chunk of the stream")
+    def read(self, chunk: object) -> list[Event]:
+        """The events of a chunk. Raises :class:`BadAnswer`."""
         if not isinstance(chunk, dict):
             raise BadAnswer("a chunk of the stream is no object.")
         found: list[Event] = []
@@ -163,7 +158,7 @@ def responses_input(request: ChatRequest) -> dict[str, Any]:
 
 
 def _responses_content(role: str, content: object) -> object:
-    if not isinstance(content, list | tuple):
+    if not is_parts(content):
         return content
     kind = "output_text" if role == "assistant" else "input_text"
     return [_responses_part(part, kind) for part in content]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from tokenbox.providers.errors import InvalidRequest
 
@@ -49,9 +49,16 @@ def text_of(content: object) -> str:
         return content
     if isinstance(content, Sequence):
         return "".join(
-            part["text"] for part in content if isinstance(part, Mapping) and isinstance(part.get("text"), str)
+            part["text"]
+            for part in content
+            if isinstance(part, Mapping) and isinstance(part.get("text"), str)
         )
     return ""
+
+
+def is_parts(content: object) -> TypeGuard[Sequence[Mapping[str, Any]]]:
+    """Whether a message's content is a list of parts."""
+    return isinstance(content, list | tuple) and all(isinstance(part, Mapping) for part in content)
 
 
 def calls_of(message: Mapping[str, Any]) -> list[tuple[str, str, str]]:

@@ -120,6 +120,11 @@ class Target:
             raise InvalidTarget(f"the model {self.model} has no endpoint. Set one to talk to it.")
         return root_of(self.endpoint)
 
+    @property
+    def counts_on_server(self) -> bool:
+        """Whether the server may be asked for counts. Without an endpoint there is none to ask."""
+        return self.use_tokenize_endpoint and self.endpoint is not None
+
     def hide(self, text: str) -> str:
         """``text`` without the key."""
         return text if self.key is None else self.key.hidden_in(text)

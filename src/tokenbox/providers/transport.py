@@ -1,7 +1,7 @@
 """HTTP, on aiohttp: requests out, bounded bytes in, and every failure one of our errors.
 
-A redirect is followed only to the same scheme, host and port, so a key never travels on. Bodies are read up to a
-bound. Nothing is retried. Cancelling a call closes its connection at once.
+A redirect is followed only to the same scheme, host and port, so a key never travels on. Bodies are read up
+to a bound. Nothing is retried. Cancelling a call closes its connection at once.
 
 Errors are raised ``from None``: what aiohttp chains behind its own has the headers, and so the key, in it.
 """
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from tokenbox.providers.target import Bounds
 
+FIRST_REFUSAL: Final = 300  # of HTTP's statuses: 3xx that is not followed, 4xx, 5xx
 _REDIRECTS: Final = 3
 _KEEPS_METHOD: Final = {307, 308}
 _REDIRECTING: Final = {301, 302, 303, 307, 308}
@@ -44,11 +45,12 @@ _REDIRECTING: Final = {301, 302, 303, 307, 308}
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request. ``body`` None: a GET. ``seconds`` bounds all of it."""
+    """One request. ``body`` None: a GET. ``seconds``, where not 0, bounds all of it more narrowly."""
 
     root: str
     path: str
     headers: Mapping[str, str] = field(repr=False)
+    bounds: Bounds
     body: object = None
     seconds: float = 0.0
 
@@ -85,10 +87,14 @@ class Transport:
     So there is nothing that must be closed and no event loop to be bound to, unless one asks for it.
     """
 
-    def __init__(self, bounds: Bounds) -> None:
-        self._bounds = bounds
+    def __init__(self) -> None:
         self._kept: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether connections are being kept."""
+        return self._kept is not None
 
     async def open(self) -> None:
         if self._kept is None:
@@ -102,32 +108,13 @@ class Transport:
     async def json(self, call: Call) -> Answered:
         """The answer to a call. Raises :class:`ProviderError`, but not for a status: that is the caller's."""
         async with self.response(call) as response:
-            good = response.status < 300  # noqa: PLR2004  # HTTP
-            limit = self._bounds.answer_bytes if good else self._bounds.error_bytes
-            data = bytearray()
-            async for piece in response.pieces():
-                data += piece
-                if len(data) > limit:
-                    if not good:
-                        break
-                    raise AnswerTooLarge(
-                        f"the answer of {call.place} is larger than {limit:,} bytes; it was not read on.",
-                        limit=limit,
-                    )
-            try:
-                body = parsed(bytes(data), f"the answer of {call.place}")
-            except BadAnswer:
-                if good:
-                    raise
-                body = bytes(data).decode("utf-8", "replace")
-            return Answered(response.status, response.headers, body)
+            return await whole(response, call)
 
     @asynccontextmanager
     async def response(self, call: Call) -> AsyncGenerator[Response]:
         """The answer to a call as it comes. Leaving closes the connection, unless all was read."""
         async with self._sessions() as session:
-            with _failures(call):
-                response = await self._follow(session, call)
+            response = await self._follow(session, call)
             try:
                 yield Response(response.status, response.headers, lambda: self._pieces(response, call))
             finally:
@@ -137,10 +124,14 @@ class Transport:
                     response.close()
 
     async def _pieces(self, response: aiohttp.ClientResponse, call: Call) -> AsyncIterator[bytes]:
+        import aiohttp  # noqa: PLC0415  # on use
+
         pieces = response.content.iter_any()
         while True:
-            with _failures(call, answering=True):
+            try:
                 piece = await anext(pieces, None)
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                raise _error(error, call, answering=True) from None
             if piece is None:
                 return
             yield piece
@@ -150,7 +141,7 @@ class Transport:
         import aiohttp  # noqa: PLC0415  # on use
         from yarl import URL  # noqa: PLC0415
 
-        bounds = self._bounds
+        bounds = call.bounds
         timeout = aiohttp.ClientTimeout(
             total=call.seconds or bounds.total_seconds,
             sock_connect=bounds.connect_seconds,
@@ -162,28 +153,24 @@ class Transport:
             headers["content-type"] = "application/json"
         url = call.place
         for _ in range(_REDIRECTS + 1):
-            response = await session.request(
-                method,
-                URL(url, encoded=True),
-                data=data,
-                headers=headers,
-                timeout=timeout,
-                allow_redirects=False,
-                read_bufsize=65_536,
-            )
-            if response.status not in _REDIRECTING or "location" not in response.headers:
+            try:
+                response = await session.request(
+                    method,
+                    URL(url, encoded=True),
+                    data=data,
+                    headers=headers,
+                    timeout=timeout,
+                    allow_redirects=False,
+                    read_bufsize=65_536,
+                )
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                raise _error(error, call, answering=False) from None
+            location = response.headers.get("location")
+            if response.status not in _REDIRECTING or location is None:
                 return response
             response.close()
-            target = urljoin(url, response.headers["location"])
-            same = urlsplit(target)[:2] == urlsplit(url)[:2]
-            if not same or (method == "POST" and response.status not in _KEEPS_METHOD):
-                raise RequestRejected(
-                    f"{call.place} redirects ({response.status}) to {_host(target)}. A key is not sent on; "
-                    "if that is the right server, make it the endpoint.",
-                    status=response.status,
-                )
-            url = target
-        raise RequestRejected(f"{call.place} redirects in a circle.", status=response.status)
+            url = _followed(url, location, response.status, posts=data is not None)
+        raise RequestRejected(f"{call.place} redirects in a circle.")
 
     @asynccontextmanager
     async def _sessions(self) -> AsyncGenerator[aiohttp.ClientSession]:
@@ -197,6 +184,28 @@ class Transport:
             await session.close()
 
 
+async def whole(response: Response, call: Call) -> Answered:
+    """The whole of an answer. Raises :class:`ProviderError`, but not for a status: that is the caller's."""
+    good = response.status < FIRST_REFUSAL
+    limit = call.bounds.answer_bytes if good else call.bounds.error_bytes
+    data = bytearray()
+    async for piece in response.pieces():
+        data += piece
+        if len(data) > limit:
+            if not good:
+                break  # what an error begins with is enough
+            raise AnswerTooLarge(
+                f"the answer of {call.place} is larger than {limit:,} bytes; it was not read on.", limit=limit
+            )
+    try:
+        body = parsed(bytes(data), f"the answer of {call.place}")
+    except BadAnswer:
+        if good:
+            raise
+        body = data.decode("utf-8", "replace")
+    return Answered(response.status, response.headers, body)
+
+
 def _session() -> aiohttp.ClientSession:
     try:
         import aiohttp  # noqa: PLC0415  # 150 ms, and only for who talks to a server
@@ -208,65 +217,73 @@ def _session() -> aiohttp.ClientSession:
 def _host(url: str) -> str:
     try:
         parts = urlsplit(url)
-        return f"{parts.scheme}://{parts.hostname}" if parts.hostname else "nowhere"
     except ValueError:
         return "nowhere"
+    return f"{parts.scheme}://{parts.hostname}" if parts.hostname else "nowhere"
 
 
-class _failures:  # noqa: N801  # used as a function
-    """What goes wrong inside becomes one of our errors."""
-
-    def __init__(self, call: Call, *, answering: bool = False) -> None:
-        self._call = call
-        self._answering = answering
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if error is None or isinstance(error, ProviderError) or not isinstance(error, Exception):
-            return
-        failed = _error(error, self._call, answering=self._answering)
-        if failed is not None:
-            raise failed from None
+def _followed(url: str, location: str, status: int, *, posts: bool) -> str:
+    """Where a redirect leads. Raises :class:`RequestRejected` if nothing of ours may go there."""
+    target = urljoin(url, location)
+    same = urlsplit(target)[:2] == urlsplit(url)[:2]
+    if not same or (posts and status not in _KEEPS_METHOD):
+        raise RequestRejected(
+            f"{url} redirects ({status}) to {_host(target)}. Neither key nor request is sent on; "
+            "if that is the right server, make it the endpoint.",
+            status=status,
+        )
+    return target
 
 
-def _error(error: Exception, call: Call, *, answering: bool) -> ProviderError | None:  # noqa: PLR0911  # a table in all but form
-    """Our error for one of aiohttp's; None if it is not of the network."""
+def _error(error: Exception, call: Call, *, answering: bool) -> ProviderError:
+    """Our error for one of aiohttp's."""
     import aiohttp  # noqa: PLC0415  # on use
 
     root = call.root
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return _no_connection(error, root)
     match error:
-        case aiohttp.ConnectionTimeoutError():
-            return ServerTimeout(f"no connection to {root} in time. Is the host right, and up?", at="connecting")
-        case aiohttp.SocketTimeoutError():
-            return ServerTimeout(f"{root} has fallen silent, and was waited for long enough.", at="reading")
         case TimeoutError():
-            return ServerTimeout(
-                f"{call.place} did not answer within {call.seconds:g} s."
-                if call.seconds
-                else f"{call.place} took longer than any answer may.",
-                seconds=call.seconds,
-                at="whole",
-            )
-        case aiohttp.ClientConnectorDNSError():
-            return ServerUnreachable(f"{_host(root)} has no address. Check the name, and the network.")
-        case aiohttp.ClientSSLError():
-            return ServerUnreachable(f"TLS with {root} failed: {_words(error)}. Is it https, and its certificate good?")
-        case aiohttp.ClientConnectorError() if _refused(error.os_error):
-            return ConnectionRefused(f"{root} refuses connections. Is the server running, and on this port?")
-        case aiohttp.ClientConnectorError():
-            return ServerUnreachable(f"no connection to {root}: {_words(error.os_error)}.")
-        case aiohttp.ServerDisconnectedError() | aiohttp.ClientOSError() | aiohttp.ClientPayloadError() | OSError():
-            when = "in the middle of its answer" if answering else "before it answered"
-            return ConnectionLost(f"{root} broke the connection {when}.")
+            return _too_slow(error, call)
         case aiohttp.InvalidURL():
             return InvalidTarget(f"{_host(root)} with the path of the endpoint is no URL that can be asked.")
         case aiohttp.ClientResponseError():
             return BadAnswer(f"what {root} answers is not HTTP as it should be. Is it an LLM server?")
-        case aiohttp.ClientError():
-            return ServerUnreachable(f"{root} could not be asked: {type(error).__name__}.")
-    return None
+        case OSError() | aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError():
+            when = "in the middle of its answer" if answering else "before it answered"
+            return ConnectionLost(f"{root} broke the connection {when}.")
+    return ServerUnreachable(f"{root} could not be asked: {type(error).__name__}.")
+
+
+def _too_slow(error: TimeoutError, call: Call) -> ServerTimeout:
+    import aiohttp  # noqa: PLC0415  # on use
+
+    bounds = call.bounds
+    match error:
+        case aiohttp.ConnectionTimeoutError():
+            seconds, what = bounds.connect_seconds, f"no connection to {call.root}"
+        case aiohttp.SocketTimeoutError():
+            seconds, what = bounds.idle_seconds, f"{call.root} has been silent"
+        case _:
+            seconds, what = call.seconds or bounds.total_seconds, f"{call.place} has not finished"
+    return ServerTimeout(
+        f"{what} after {seconds:g} s. Is it busy, or is the limit too short?", seconds=seconds
+    )
+
+
+def _no_connection(error: aiohttp.ClientConnectorError, root: str) -> ServerUnreachable:
+    import aiohttp  # noqa: PLC0415  # on use
+
+    match error:
+        case aiohttp.ClientConnectorDNSError():
+            return ServerUnreachable(f"{_host(root)} has no address. Check the name, and the network.")
+        case aiohttp.ClientSSLError():
+            return ServerUnreachable(
+                f"TLS with {root} failed. Does it speak https, and is its certificate good?"
+            )
+        case _ if _refused(error.os_error):
+            return ConnectionRefused(f"{root} refuses connections. Is the server running, and on this port?")
+    return ServerUnreachable(f"no connection to {root}: {' '.join(str(error.os_error).split())[:200]}.")
 
 
 def _refused(error: OSError) -> bool:
@@ -275,7 +292,3 @@ def _refused(error: OSError) -> bool:
         return error.errno == errno.ECONNREFUSED
     numbers = set(re.findall(r"\[Errno (\d+)\]", str(error)))
     return numbers == {str(errno.ECONNREFUSED)}
-
-
-def _words(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]

@@ -1,0 +1,90 @@
+"""Clients of LLM servers: what they can hold, exact counts, chats, streams.
+
+    target = Target("http://127.0.0.1:8080", "qwen", use_tokenize_endpoint=True)
+    BlockingProvider(target).token_count("hello world")      for any code
+    await Provider(target).chat([{"role": "user", ...}])      for asynchronous code
+
+Needs the extra ``shell`` (aiohttp) as soon as a server is asked.
+"""
+
+from tokenbox.providers.blocking import BlockingProvider, BlockingStream
+from tokenbox.providers.capabilities import Capabilities
+from tokenbox.providers.counting import RequestCounter, TokenCount
+from tokenbox.providers.errors import (
+    AnswerTooLarge,
+    AuthenticationFailed,
+    BadAnswer,
+    ConnectionLost,
+    ConnectionRefused,
+    ContextExceeded,
+    InvalidRequest,
+    InvalidTarget,
+    ModelNotFound,
+    ProviderError,
+    RateLimited,
+    RequestRejected,
+    ServerFailed,
+    ServerTimeout,
+    ServerUnreachable,
+    StreamCut,
+)
+from tokenbox.providers.events import (
+    CalledTool,
+    ChatAnswer,
+    Event,
+    Finished,
+    FinishReason,
+    ReasoningDelta,
+    TextDelta,
+    Timings,
+    ToolCallDelta,
+    UsageReport,
+)
+from tokenbox.providers.kinds import Kind
+from tokenbox.providers.memory import EndpointMemory
+from tokenbox.providers.provider import Provider
+from tokenbox.providers.server_counts import tokenize_supported
+from tokenbox.providers.stream import ChatStream
+from tokenbox.providers.target import Bounds, Key, Target
+
+__all__ = [
+    "AnswerTooLarge",
+    "AuthenticationFailed",
+    "BadAnswer",
+    "BlockingProvider",
+    "BlockingStream",
+    "Bounds",
+    "CalledTool",
+    "Capabilities",
+    "ChatAnswer",
+    "ChatStream",
+    "ConnectionLost",
+    "ConnectionRefused",
+    "ContextExceeded",
+    "EndpointMemory",
+    "Event",
+    "FinishReason",
+    "Finished",
+    "InvalidRequest",
+    "InvalidTarget",
+    "Key",
+    "Kind",
+    "ModelNotFound",
+    "Provider",
+    "ProviderError",
+    "RateLimited",
+    "ReasoningDelta",
+    "RequestCounter",
+    "RequestRejected",
+    "ServerFailed",
+    "ServerTimeout",
+    "ServerUnreachable",
+    "StreamCut",
+    "Target",
+    "TextDelta",
+    "Timings",
+    "TokenCount",
+    "ToolCallDelta",
+    "UsageReport",
+    "tokenize_supported",
+]

@@ -1,0 +1,230 @@
+"""A client of one model on one server: capabilities, counts, chats.
+
+Asynchronous. For code that is not, :class:`tokenbox.providers.BlockingProvider` has the same methods.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+from tokenbox.errors import TokenboxError
+from tokenbox.providers.capabilities import Capabilities, discover, settled
+from tokenbox.providers.counting import (
+    NOTHING,
+    TokenCount,
+    as_text,
+    is_unicode,
+    local_count,
+    local_request_count,
+)
+from tokenbox.providers.errors import InvalidRequest
+from tokenbox.providers.events import gathered
+from tokenbox.providers.kinds import ROWS, Dialect, Kind
+from tokenbox.providers.memory import SESSION, EndpointMemory
+from tokenbox.providers.openai_chat import body as openai_body
+from tokenbox.providers.request import ChatRequest, plain_messages
+from tokenbox.providers.server import Server
+from tokenbox.providers.server_counts import request_count, text_count
+from tokenbox.providers.shapes import items_at, text_at
+from tokenbox.providers.stream import DIALECTS, ChatStream, error_inside, events_of
+from tokenbox.providers.transport import FIRST_REFUSAL, Transport
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping, Sequence
+    from types import TracebackType
+
+    from tokenbox.providers.counting import RequestCounter
+    from tokenbox.providers.events import ChatAnswer, Event
+    from tokenbox.providers.target import Target
+    from tokenbox.providers.transport import Call
+
+
+class Provider:
+    """A model on a server. ``target`` may be changed at any time; the next call is for the new one.
+
+    Nothing has to be opened or closed; ``async with provider:`` keeps connections between calls. ``counter``
+    counts whole requests here when the server does not. ``memory`` is what is known of endpoints, by default
+    that of the whole process; ``transport`` is what keeps connections, one for each provider by default.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        counter: RequestCounter | None = None,
+        memory: EndpointMemory = SESSION,
+        transport: Transport | None = None,
+    ) -> None:
+        self.target = target
+        self.counter = counter
+        self._memory = memory
+        self._transport = Transport() if transport is None else transport
+
+    async def __aenter__(self) -> Self:
+        await self._transport.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the kept connections. The provider can still be used."""
+        await self._transport.close()
+
+    def _server(self) -> Server:
+        return Server(self.target, self._transport, self._memory)
+
+    async def kind(self) -> Kind:
+        """The kind of server; for ``Kind.AUTO`` it is found out once per endpoint. Raises InvalidTarget."""
+        return await self._server().kind()
+
+    async def capabilities(self) -> Capabilities:
+        """What the model can hold: by the user, else the server, else the catalog.
+
+        The server is asked once. Raises :class:`InvalidTarget`; if the server cannot be asked now,
+        ``complete`` is False and the next call asks again.
+        """
+        server = self._server()
+        return await _capabilities(server, await server.kind())
+
+    async def models(self) -> tuple[str, ...]:
+        """The names of the models that the server lists. Raises :class:`ProviderError`."""
+        server = self._server()
+        kind = await server.kind()
+        path = ROWS[kind].models_path
+        answer = await server.probe(kind, path)
+        if answer.status >= FIRST_REFUSAL:
+            raise server.refusal(answer, path)
+        listed = items_at(answer.body, "data") or items_at(answer.body, "models")
+        return tuple(name for item in listed if (name := text_at(item, "id") or text_at(item, "name")))
+
+    async def counted_text(self, text: str | None) -> TokenCount:
+        """The tokens of ``text``, and who counted them. Never raises."""
+        text, server = as_text(text), self._server()
+        if not text:
+            return NOTHING
+        counted = None
+        if server.target.counts_on_server and is_unicode(text):
+            try:
+                counted = await text_count(server, text)
+            except TokenboxError:
+                counted = None  # an endpoint that is none, aiohttp not installed
+        return local_count(text, server.target) if counted is None else counted
+
+    async def token_count(self, text: str | None) -> int:
+        """The number of tokens of ``text``: 0 or more. Never raises."""
+        return (await self.counted_text(text)).value
+
+    async def count(
+        self, messages: Sequence[Any], tools: Sequence[Mapping[str, Any]] | None = None
+    ) -> TokenCount:
+        """The tokens of a whole request, template and tools included. Raises only :class:`InvalidRequest`."""
+        server = self._server()
+        request = ChatRequest(server.target.model, plain_messages(messages), tuple(tools or ()))
+        counted = None
+        if server.target.counts_on_server:
+            try:
+                counted = await request_count(server, request)
+            except InvalidRequest:
+                raise
+            except TokenboxError:
+                counted = None
+        return local_request_count(request, server.target, self.counter) if counted is None else counted
+
+    async def chat(
+        self,
+        messages: Sequence[Any],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        max_tokens: int | None = None,
+        temperature: float | None = None,
+        stop: Sequence[str] = (),
+        extra: Mapping[str, Any] | None = None,
+    ) -> ChatAnswer:
+        """One answer, whole. ``extra`` is sent as it is. Raises :class:`ProviderError`."""
+        server = self._server()
+        request = _request(server.target, messages, tools, max_tokens, temperature, stop, extra)
+        kind, request = await _windowed(server, request)
+        call = _call(server, kind, request)
+        answer = await server.transport.json(call)
+        if answer.status >= FIRST_REFUSAL:
+            raise server.refusal(answer, call.path, request.window)
+        if error_inside(answer.body):
+            raise server.error(None, answer.body, call.path, window=request.window)
+        return gathered(DIALECTS[ROWS[kind].dialect].events(answer.body))
+
+    def stream(
+        self,
+        messages: Sequence[Any],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        max_tokens: int | None = None,
+        temperature: float | None = None,
+        stop: Sequence[str] = (),
+        extra: Mapping[str, Any] | None = None,
+    ) -> ChatStream:
+        """One answer as it comes. Iterating raises :class:`ProviderError`, with what came as ``partial``."""
+        server = self._server()
+        request = _request(server.target, messages, tools, max_tokens, temperature, stop, extra)
+        return ChatStream(_events(server, replace(request, stream=True)))
+
+
+def _request(  # as chat() has them
+    target: Target,
+    messages: Sequence[Any],
+    tools: Sequence[Mapping[str, Any]] | None,
+    max_tokens: int | None,
+    temperature: float | None,
+    stop: Sequence[str],
+    extra: Mapping[str, Any] | None,
+) -> ChatRequest:
+    stops = (stop,) if isinstance(stop, str) else tuple(stop)
+    return ChatRequest(
+        target.model,
+        plain_messages(messages),
+        tuple(tools or ()),
+        max_tokens,
+        temperature,
+        stops,
+        extra or {},
+    )
+
+
+async def _events(server: Server, request: ChatRequest) -> AsyncGenerator[Event]:
+    kind, request = await _windowed(server, request)
+    events = events_of(server, ROWS[kind].dialect, _call(server, kind, request), request.window)
+    try:
+        async for event in events:
+            yield event
+    finally:
+        await events.aclose()  # at once, and not when it is collected
+
+
+async def _windowed(server: Server, request: ChatRequest) -> tuple[Kind, ChatRequest]:
+    """The kind, and the request with the window that such a server has to be told: Ollama's."""
+    kind = await server.kind()
+    if ROWS[kind].dialect is not Dialect.OLLAMA:
+        return kind, request
+    window = (await _capabilities(server, kind)).context_window
+    return kind, replace(request, window=None if window is None else window.value)
+
+
+async def _capabilities(server: Server, kind: Kind) -> Capabilities:
+    found = await server.memory.know(
+        server.target.root, f"capabilities {kind.value} {server.target.model}", lambda: discover(server, kind)
+    )
+    return settled(
+        Capabilities(kind, server.target.model, complete=False) if found is None else found, server.target
+    )
+
+
+def _call(server: Server, kind: Kind, request: ChatRequest) -> Call:
+    row = ROWS[kind]
+    if row.dialect is Dialect.OPENAI:
+        body = openai_body(request, row.max_tokens_field)
+    else:
+        body = DIALECTS[row.dialect].body(request)
+    return server.call(kind, row.chat_path, body)

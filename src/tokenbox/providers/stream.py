@@ -1,0 +1,143 @@
+"""A streamed answer: events as they come, and what has come so far at any time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Self
+
+from tokenbox.providers import anthropic_messages, ollama_chat, openai_chat
+from tokenbox.providers.errors import AnswerTooLarge, BadAnswer, ConnectionLost, ProviderError, StreamCut
+from tokenbox.providers.events import ChatAnswer, Event, Gathering
+from tokenbox.providers.framing import JsonLines, ServerSentEvents
+from tokenbox.providers.kinds import Dialect
+from tokenbox.providers.shapes import parsed
+from tokenbox.providers.transport import FIRST_REFUSAL, whole
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+    from types import TracebackType
+
+    from tokenbox.providers.framing import Framing
+    from tokenbox.providers.server import Server
+    from tokenbox.providers.transport import Call, Response
+
+# A module each, of the same three: body(), events(), Reader.
+DIALECTS: Final = {
+    Dialect.OPENAI: openai_chat,
+    Dialect.ANTHROPIC: anthropic_messages,
+    Dialect.OLLAMA: ollama_chat,
+}
+_FRAMINGS: Final[dict[Dialect, type[ServerSentEvents | JsonLines]]] = {
+    Dialect.OPENAI: ServerSentEvents,
+    Dialect.ANTHROPIC: ServerSentEvents,
+    Dialect.OLLAMA: JsonLines,
+}
+_DONE: Final = "[DONE]"
+
+
+class ChatStream:
+    """The events of an answer. ``answer`` is what came so far, also after an error or a stop.
+
+    ``aclose``, or leaving ``async with``, closes the connection, which stops the model.
+    """
+
+    def __init__(self, events: AsyncGenerator[Event]) -> None:
+        self._events = events
+        self._gathering = Gathering()
+
+    @property
+    def answer(self) -> ChatAnswer:
+        return self._gathering.answer()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        try:
+            event = await anext(self._events)
+        except ProviderError as error:
+            error.partial = self.answer
+            raise
+        self._gathering.add(event)
+        return event
+
+    async def aclose(self) -> None:
+        await self._events.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+def error_inside(body: object) -> bool:
+    """Whether a body is an error, whatever its status was."""
+    if not isinstance(body, dict):
+        return False
+    return body.get("error") is not None or "error" in (body.get("object"), body.get("type"))
+
+
+async def events_of(  # noqa: C901  # the forms an answer may have, one after the other
+    server: Server, dialect: Dialect, call: Call, window: int | None
+) -> AsyncGenerator[Event]:
+    """The events of the answer to ``call``. Raises :class:`ProviderError`."""
+    async with server.transport.response(call) as response:
+        if response.status >= FIRST_REFUSAL:
+            raise server.refusal(await whole(response, call), call.path, window)
+        if response.content_type == "text/html":
+            raise BadAnswer(
+                f"{call.place} answers with an HTML page. Does the endpoint lead to an LLM server?"
+            )
+        if response.content_type == "application/json":
+            # Asked for a stream, answered whole: some proxies do. Errors come so, too.
+            body = (await whole(response, call)).body
+            if error_inside(body):
+                raise server.error(None, body, call.path, window=window)
+            for event in DIALECTS[dialect].events(body):
+                yield event
+            return
+        reader = DIALECTS[dialect].Reader()
+        async for body in _bodies(response, _FRAMINGS[dialect](call.bounds.event_bytes), call):
+            if error_inside(body):
+                raise server.error(None, body, call.path, window=window)
+            for event in reader.read(body):
+                yield event
+            if reader.done:
+                return
+        if not reader.may_end:
+            raise _cut(call)
+
+
+async def _bodies(response: Response, framing: Framing, call: Call) -> AsyncGenerator[object]:
+    """The JSON values of a stream, until it says ``[DONE]`` or ends."""
+    size = 0
+    try:
+        async for piece in response.pieces():
+            size += len(piece)
+            if size > call.bounds.stream_bytes:
+                raise AnswerTooLarge(
+                    f"the stream of {call.place} is larger than {call.bounds.stream_bytes:,} bytes.",
+                    limit=call.bounds.stream_bytes,
+                )
+            for message in framing.feed(piece):
+                if message.data.strip() == _DONE:
+                    return
+                yield parsed(message.data, f"a message of the stream of {call.place}")
+    except ConnectionLost:
+        raise _cut(call) from None
+    for message in framing.close():
+        if message.data.strip() == _DONE:
+            return
+        try:
+            body = parsed(message.data, "the rest")
+        except BadAnswer:
+            raise _cut(call) from None  # torn in the middle of a message
+        yield body
+
+
+def _cut(call: Call) -> StreamCut:
+    return StreamCut(
+        f"the answer of {call.root} stopped before its end. What came is kept; ask again for the rest."
+    )
