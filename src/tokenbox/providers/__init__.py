@@ -29,7 +29,6 @@ from tokenbox.providers.errors import (
     StreamCut,
 )
 from tokenbox.providers.events import (
-    CalledTool,
     ChatAnswer,
     Event,
     Finished,
@@ -54,7 +53,6 @@ __all__ = [
     "BlockingProvider",
     "BlockingStream",
     "Bounds",
-    "CalledTool",
     "Capabilities",
     "ChatAnswer",
     "ChatStream",

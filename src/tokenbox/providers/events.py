@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from tokenbox.content.message import ToolCall
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -78,21 +80,12 @@ Event = TextDelta | ReasoningDelta | ToolCallDelta | UsageReport | Finished
 
 
 @dataclass(frozen=True, slots=True)
-class CalledTool:
-    """A tool call of an answer. ``arguments`` is JSON text, as the model wrote it: it may be no JSON."""
-
-    id: str
-    name: str
-    arguments: str
-
-
-@dataclass(frozen=True, slots=True)
 class ChatAnswer:
     """An answer, or as much of it as came. ``finish`` is None if its end did not come."""
 
     text: str = ""
     reasoning: str = ""
-    tool_calls: tuple[CalledTool, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
     finish: FinishReason | None = None
     usage: Usage | None = None
     timings: Timings | None = None
@@ -146,7 +139,7 @@ class Gathering:
             "".join(self._reasoning),
             tuple(
                 # Ollama once gave calls no id, and a result must name its call.
-                CalledTool("".join(ids) or f"call_{index}", "".join(names), "".join(pieces))
+                ToolCall("".join(ids) or f"call_{index}", "".join(names), "".join(pieces))
                 for index, (ids, names, pieces) in sorted(self._calls.items())
             ),
             self.finish,

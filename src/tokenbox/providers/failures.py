@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tokenbox.providers.errors import (
     AuthenticationFailed,
@@ -33,7 +33,7 @@ _CONTEXT_TEXTS: Final = r"""
 request \({I} tokens\) exceeds the available context size \({W} tokens\)
 input \({I} tokens\) is larger than the max context size(?: \({W} tokens?\))?
 # vLLM, over the years; OpenAI; OpenRouter
-length is {W} tokens\. However, you requested (?:about )?{T} tokens \({I} (?:in|of)[ a-z]+, {O} in the
+length is {W} tokens\. However, you requested (?:about )?{T} tokens \({I} (?:in|of)[ a-z]+, {O} in
 length is {W} tokens\. However, you requested {O} output tokens and your prompt contains (?:at least )?{I} input
 length is {W} tokens\. However, your (?:request has|messages resulted in|prompt contains)(?: at least)? {I}\b
 is too large: {O}\. This model's maximum context length is {W} tokens and your request has {I} input tokens
