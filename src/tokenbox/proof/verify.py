@@ -105,7 +105,7 @@ def verify(files: Files, bundle_id: str | None = None) -> Manifest:
 def claimed_id(files: Files) -> str:
     """The id that the bundle says it has, in ``volatile.json``."""
     data = files.read(VOLATILE, MAX_VOLATILE)
-    start = volatile_start("").index(b'"","')
+    start = volatile_start("").index(b'","')
     claimed = data[start : start + _DIGITS].decode("ascii", "replace")
     if not HEX.fullmatch(claimed):
         raise BundleInvalid("is no id of a bundle.", file=VOLATILE, field="bundle", found=claimed)
