@@ -106,7 +106,7 @@ class Bundles:
         except OSError as error:
             raise ProofNotWritten(
                 f"the proof {path} cannot be written: {error.strerror or error}. "
-                "Nothing of it is there. Free some space, or name another folder.",
+                "No half of it is left there. Free some space, or name another folder.",
                 folder=str(self.folder),
                 id=bundle.id,
             ) from error
