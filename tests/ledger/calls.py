@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
+from tokenbox.catalog import Price
 from tokenbox.ledger import Call, Outcome, Prediction, Usage
 
 if TYPE_CHECKING:
@@ -17,20 +17,15 @@ if TYPE_CHECKING:
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
-@dataclass(frozen=True)
-class Tariff:
-    """A price as the catalog gives it."""
-
-    input: Decimal | None
-    output: Decimal | None
-    cached_input: Decimal | None = None
-    cache_write: Decimal | None = None
-    source: str = "a price list"
-    date: str | None = "2026-11-01"
-
-
-HAIKU = Tariff(Decimal(1), Decimal(5), cached_input=Decimal("0.1"), cache_write=Decimal("1.25"))
-PLAIN = Tariff(Decimal("0.5"), Decimal(2))
+HAIKU = Price(
+    Decimal(1),
+    Decimal(5),
+    cached_input=Decimal("0.1"),
+    cache_write=Decimal("1.25"),
+    source="a price list",
+    date="2026-11-01",
+)
+PLAIN = Price(Decimal("0.5"), Decimal(2))
 
 counts = st.none() | st.integers(0, 3_000_000)
 rates = st.none() | st.decimals(0, 100, places=4)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.ledger.calls import HAIKU, PLAIN, Tariff, counts, rates, usages
+from tests.ledger.calls import HAIKU, PLAIN, counts, rates, usages
+from tokenbox.catalog import Price, PriceTier
 from tokenbox.ledger import InvalidMoney, Usage, cost_at_most, cost_of
 from tokenbox.ledger.money import dollars, money, money_text
 
@@ -39,7 +40,7 @@ def test_cached_and_written_tokens_have_their_own_prices() -> None:
         # It does not matter where there is one price, or nothing was read.
         (Usage(1_000_000, 0), PLAIN, "0.5", True),
         (Usage(0, 1_000_000), HAIKU, "5", True),
-        (Usage(1_000_000, 0), Tariff(Decimal(1), Decimal(1), cached_input=Decimal(1)), "1", True),
+        (Usage(1_000_000, 0), Price(Decimal(1), Decimal(1), cached_input=Decimal(1)), "1", True),
         # Tokens from a cache whose price is not known.
         (Usage(1_000_000, 0, 10), PLAIN, "0.5", False),
         (Usage(1_000_000, 0, 0), PLAIN, "0.5", True),
@@ -47,14 +48,21 @@ def test_cached_and_written_tokens_have_their_own_prices() -> None:
         (Usage(1_000_000, 0, 800_000, cache_write_tokens=800_000), HAIKU, "1.08", False),
     ],
 )
-def test_an_estimate_is_marked(usage: Usage, price: Tariff, dollars: str, exact: bool) -> None:
+def test_an_estimate_is_marked(usage: Usage, price: Price, dollars: str, exact: bool) -> None:
     cost = cost_of(usage, price)
     assert (cost.dollars, cost.exact) == (Decimal(dollars), exact)
     assert not cost_of(usage, price, exact=False).exact
 
 
-@pytest.mark.parametrize("price", [None, Tariff(None, Decimal(1)), Tariff(Decimal(1), None)])
-def test_no_price_is_unpriced_and_not_free(price: Tariff | None) -> None:
+def test_a_long_request_may_cost_more_per_token() -> None:
+    price = Price(Decimal(1), Decimal(2), tiers=(PriceTier(200_000, Decimal(2), Decimal(3)),))
+    assert cost_of(Usage(200_000, 1_000_000), price).dollars == Decimal("2.2")
+    assert cost_of(Usage(200_001, 1_000_000), price).dollars == Decimal("3.400002")
+    assert cost_at_most(200_001, 1_000_000, price) == Decimal("3.400002")
+
+
+@pytest.mark.parametrize("price", [None, Price(None, Decimal(1)), Price(Decimal(1), None)])
+def test_no_price_is_unpriced_and_not_free(price: Price | None) -> None:
     cost = cost_of(Usage(10, 10), price)
     assert (cost.dollars, cost.priced, cost.exact) == (None, False, False)
     assert cost_at_most(10, 10, price) is None
@@ -66,8 +74,8 @@ def test_unknown_usage_has_unknown_cost(usage: Usage) -> None:
     assert (cost.dollars, cost.priced, cost.exact) == (None, True, False)
 
 
-@given(usage=usages(), price=st.builds(Tariff, rates, rates, rates, rates))
-def test_a_cost_is_what_fractions_say(usage: Usage, price: Tariff) -> None:
+@given(usage=usages(), price=st.builds(Price, rates, rates, rates, rates))
+def test_a_cost_is_what_fractions_say(usage: Usage, price: Price) -> None:
     with localcontext() as context:
         context.prec = 3  # what a program sets for itself does not round our money
         cost = cost_of(usage, price)
@@ -87,8 +95,8 @@ def test_a_cost_is_what_fractions_say(usage: Usage, price: Tariff) -> None:
     assert Fraction(cost.dollars) == slow
 
 
-@given(usage=usages(), price=st.builds(Tariff, rates, rates, rates, rates), spare=counts)
-def test_a_call_never_costs_more_than_at_most(usage: Usage, price: Tariff, spare: int | None) -> None:
+@given(usage=usages(), price=st.builds(Price, rates, rates, rates, rates), spare=counts)
+def test_a_call_never_costs_more_than_at_most(usage: Usage, price: Price, spare: int | None) -> None:
     cost = cost_of(usage, price)
     if cost.dollars is None or usage.input_tokens is None or usage.output_tokens is None:
         return

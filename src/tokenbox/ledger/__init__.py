@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tokenbox.ledger.call import Call, Category, Outcome, Prediction
 from tokenbox.ledger.cap import CostCapError, CostCapExceeded, CostCapUnknown, Unpriced, cap_at_dollars
-from tokenbox.ledger.cost import Cost, Price, cost_at_most, cost_of
+from tokenbox.ledger.cost import Cost, cost_at_most, cost_of
 from tokenbox.ledger.errors import (
     InvalidCall,
     InvalidMoney,
@@ -31,7 +31,6 @@ __all__ = [
     "LedgerError",
     "Outcome",
     "Prediction",
-    "Price",
     "Sum",
     "Totals",
     "Unpriced",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from decimal import Decimal
 
-    from tokenbox.ledger.cost import Price
+    from tokenbox.catalog import Price
 
 MAX_NAME = 500  # characters of a name: no model, project or session has more
 

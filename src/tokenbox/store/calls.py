@@ -1,0 +1,246 @@
+"""The calls of all sessions, and what they come to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.ledger.call import Call, Outcome, Prediction, parse_time, time_text
+from tokenbox.ledger.cost import Cost
+from tokenbox.ledger.errors import LedgerError
+from tokenbox.ledger.totals import Sum, Totals, total
+from tokenbox.ledger.usage import Usage
+from tokenbox.store.errors import StoreDamaged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from tokenbox.store.database import Database, Transaction, Value
+
+# Rows that are read at a time.
+PAGE = 1_000
+
+COLUMNS = (
+    *("id", "started", "finished", "outcome", "project", "session", "model", "category"),
+    *("input_tokens", "cached_input_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens"),
+    *("exact", "cost", "cost_exact", "priced", "price_source", "price_date"),
+    *("predicted_tokens", "predicted_exact", "reserved_output", "at_most"),
+)
+# A start is written once, and an end once, whichever comes first: what is written again changes nothing.
+WRITE = f"""
+    INSERT INTO tokenbox_calls ({", ".join(COLUMNS)})
+    VALUES ({", ".join(f":{column}" for column in COLUMNS)})
+    ON CONFLICT (id) DO UPDATE SET {", ".join(f"{column} = excluded.{column}" for column in COLUMNS[1:])}
+    WHERE tokenbox_calls.finished IS NULL AND excluded.finished IS NOT NULL
+"""
+# Columns that are added up, by what :class:`Totals` calls the sum.
+SUMMED = {
+    "input_tokens": "input",
+    "cached_input_tokens": "cached",
+    "output_tokens": "output",
+    "reasoning_tokens": "reasoning",
+}
+
+
+class By(StrEnum):
+    """What calls can be told apart by. A day is one of UTC, as on the bills of providers."""
+
+    MODEL = "model"
+    CATEGORY = "category"
+    DAY = "day"
+    PROJECT = "project"
+    SESSION = "session"
+
+
+EXPRESSIONS = {**{by: by.value for by in By}, By.DAY: "substr(started, 1, 10)"}
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Which calls: those that started from ``since`` until before ``until``, of one project or session."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    project: str | None = None
+    session: str | None = None
+
+    def condition(self) -> tuple[str, dict[str, Value]]:
+        parts: list[tuple[str, str, Value]] = []
+        if self.since is not None:
+            parts.append(("started >= :since", "since", time_text(self.since)))
+        if self.until is not None:
+            parts.append(("started < :until", "until", time_text(self.until)))
+        if self.project is not None:
+            parts.append(("project = :project", "project", self.project))
+        if self.session is not None:
+            parts.append(("session = :session", "session", self.session))
+        return " AND ".join(part[0] for part in parts) or "1 = 1", {name: value for _, name, value in parts}
+
+
+EVERYTHING = Span()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The totals of the calls that share ``key``: a value per :class:`By` asked for, None for none."""
+
+    key: tuple[str | None, ...]
+    totals: Totals
+
+
+class Calls:
+    """The calls in a database. All methods raise :class:`~tokenbox.store.errors.StoreError`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def record(self, *calls: Call) -> int:
+        """Write the calls, all or none; how many were news.
+
+        A call is written when it starts and again when it ends. Every write may be repeated, and may come
+        late: a call counts once, and what has ended stays as it ended first.
+        """
+        with self._database.writing() as transaction:
+            return sum(transaction.change(WRITE, _values(call)) for call in calls)
+
+    def get(self, call_id: str) -> Call | None:
+        with self._database.reading() as transaction:
+            rows = transaction.rows(
+                f"SELECT {', '.join(COLUMNS)} FROM tokenbox_calls WHERE id = :id", {"id": call_id}
+            )
+        return _call(rows[0]) if rows else None
+
+    def rows(self, by: Sequence[By] = (), span: Span = EVERYTHING) -> list[Row]:
+        """The totals of each group of calls, in the order of their keys, what has none last."""
+        keys = [EXPRESSIONS[one] for one in by]
+        condition, values = span.condition()
+        with self._database.reading() as transaction:
+            found = transaction.rows(
+                f"SELECT {', '.join([*keys, *_sums(transaction)])} FROM tokenbox_calls WHERE {condition}"
+                + (f" GROUP BY {', '.join(keys)}" if keys else ""),
+                values,
+            )
+        rows = [Row(tuple(row[: len(keys)]), _totals(row[len(keys) :])) for row in found]
+        return sorted(rows, key=lambda row: [(part is None, part or "") for part in row.key])
+
+    def totals(self, span: Span = EVERYTHING) -> Totals:
+        return total(row.totals for row in self.rows(span=span))
+
+    def each(self, span: Span = EVERYTHING) -> Iterator[Call]:
+        """Every call, in the order of starting. What is written meanwhile may be among them."""
+        condition, values = span.condition()
+        statement = (
+            f"SELECT {', '.join(COLUMNS)} FROM tokenbox_calls WHERE {condition} "
+            "AND (started > :at OR started = :at AND id > :id) ORDER BY started, id LIMIT :page"
+        )
+        last: Mapping[str, Value] = {"at": "", "id": ""}
+        while True:
+            with self._database.reading() as transaction:
+                page = transaction.rows(statement, {**values, **last, "page": PAGE})
+            yield from (_call(row) for row in page)
+            if len(page) < PAGE:
+                return
+            last = {"at": page[-1][1], "id": page[-1][0]}
+
+
+def _sums(transaction: Transaction) -> Iterable[str]:
+    """In the order in which :func:`_totals` reads them."""
+    money_sum = transaction.dialect.money_sum
+    yield "COUNT(*)"
+    yield "COUNT(*) FILTER (WHERE finished IS NULL)"
+    yield "COUNT(*) FILTER (WHERE finished IS NOT NULL AND priced = 0)"
+    for column, add_up, exact in (
+        *((column, "SUM", "exact") for column in SUMMED),
+        ("cost", money_sum, "cost_exact"),
+    ):
+        yield f"{add_up}({column})"
+        yield f"COUNT(*) - COUNT({column})"
+        yield f"COUNT({column}) FILTER (WHERE {exact} = 0)"
+    yield f"{money_sum}(at_most) FILTER (WHERE cost IS NULL)"
+    yield "COUNT(*) FILTER (WHERE cost IS NULL AND at_most IS NULL)"
+
+
+def _totals(row: Sequence[Any]) -> Totals:
+    parts = iter(row)
+    return Totals(
+        calls=next(parts),
+        unfinished=next(parts),
+        unpriced=next(parts),
+        **{name: Sum(int(next(parts) or 0), next(parts), next(parts)) for name in SUMMED.values()},
+        cost=Sum(Decimal(next(parts) or 0), next(parts), next(parts)),
+        held=Decimal(next(parts) or 0),
+        unheld=next(parts),
+    )
+
+
+def _values(call: Call) -> dict[str, Value]:
+    usage, cost, predicted = call.usage, call.cost, call.predicted
+    return {
+        "id": call.id,
+        "started": time_text(call.started),
+        "finished": None if call.finished is None else time_text(call.finished),
+        "outcome": call.outcome.value,
+        "project": call.project,
+        "session": call.session,
+        "model": call.model,
+        "category": str(call.category),
+        **usage.to_dict(),
+        "exact": int(call.exact),
+        "cost": cost.dollars,
+        "cost_exact": int(cost.exact),
+        "priced": int(cost.priced),
+        "price_source": cost.source,
+        "price_date": cost.date,
+        "predicted_tokens": predicted.input_tokens,
+        "predicted_exact": int(predicted.exact),
+        "reserved_output": predicted.reserved_output,
+        "at_most": predicted.at_most,
+    }
+
+
+def _call(row: Sequence[Any]) -> Call:
+    value = dict(zip(COLUMNS, row, strict=True))
+    try:
+        return _call_of(value)
+    except (LedgerError, ValueError, ArithmeticError) as error:
+        raise StoreDamaged(
+            f"the call {value['id']!r} in the database is none: {error} Somebody else has written it.",
+            id=value["id"],
+        ) from error
+
+
+def _call_of(value: Mapping[str, Any]) -> Call:
+    return Call(
+        value["id"],
+        parse_time(value["started"]),
+        value["model"],
+        value["category"],
+        project=value["project"],
+        session=value["session"],
+        finished=None if value["finished"] is None else parse_time(value["finished"]),
+        outcome=Outcome(value["outcome"]),
+        usage=Usage(
+            value["input_tokens"],
+            value["output_tokens"],
+            value["cached_input_tokens"],
+            value["reasoning_tokens"],
+            value["cache_write_tokens"],
+        ),
+        exact=bool(value["exact"]),
+        cost=Cost(
+            None if value["cost"] is None else Decimal(value["cost"]),
+            exact=bool(value["cost_exact"]),
+            priced=bool(value["priced"]),
+            source=value["price_source"],
+            date=value["price_date"],
+        ),
+        predicted=Prediction(
+            value["predicted_tokens"],
+            bool(value["predicted_exact"]),
+            value["reserved_output"],
+            None if value["at_most"] is None else Decimal(value["at_most"]),
+        ),
+    )

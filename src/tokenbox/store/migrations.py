@@ -1,0 +1,115 @@
+"""The schema, as the steps by which it came to be.
+
+A step is appended and never changed: the version of a database is how many of them it has had. A newer
+program brings an older database up to date, under a lock, so that processes may start at the same time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tokenbox.store.errors import StoreTooNew
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tokenbox.store.database import Database, Transaction
+
+    Migration = Callable[[Transaction], None]
+
+SCHEMA = "tokenbox_schema"
+
+
+def calls(transaction: Transaction) -> None:
+    """One row per call of a model: figures and names, and not a word of what was said."""
+    text, money = transaction.dialect.text, transaction.dialect.money
+    transaction.change(f"""
+        CREATE TABLE tokenbox_calls (
+            id {text} PRIMARY KEY,
+            started {text} NOT NULL,
+            finished {text},
+            outcome {text} NOT NULL,
+            project {text},
+            session {text},
+            model {text} NOT NULL,
+            category {text} NOT NULL,
+            input_tokens BIGINT,
+            cached_input_tokens BIGINT,
+            cache_write_tokens BIGINT,
+            output_tokens BIGINT,
+            reasoning_tokens BIGINT,
+            exact SMALLINT NOT NULL,
+            cost {money},
+            cost_exact SMALLINT NOT NULL,
+            priced SMALLINT NOT NULL,
+            price_source {text},
+            price_date {text},
+            predicted_tokens BIGINT,
+            predicted_exact SMALLINT NOT NULL,
+            reserved_output BIGINT,
+            at_most {money}
+        )""")
+    transaction.change("CREATE INDEX tokenbox_calls_started ON tokenbox_calls (started, id)")
+    transaction.change("CREATE INDEX tokenbox_calls_session ON tokenbox_calls (session)")
+
+
+def sessions(transaction: Transaction) -> None:
+    """Sessions and their turns. A turn is written once; only whether it still stands may change."""
+    text = transaction.dialect.text
+    transaction.change(f"""
+        CREATE TABLE tokenbox_sessions (
+            id {text} PRIMARY KEY,
+            name {text} NOT NULL UNIQUE,
+            created {text} NOT NULL,
+            updated {text} NOT NULL,
+            model {text},
+            project {text},
+            settings TEXT NOT NULL
+        )""")
+    transaction.change(f"""
+        CREATE TABLE tokenbox_turns (
+            session {text} NOT NULL REFERENCES tokenbox_sessions (id) ON DELETE CASCADE,
+            position BIGINT NOT NULL,
+            place BIGINT NOT NULL,
+            written {text} NOT NULL,
+            message TEXT NOT NULL,
+            tokens BIGINT,
+            exact SMALLINT NOT NULL,
+            pinned SMALLINT NOT NULL,
+            state {text} NOT NULL,
+            PRIMARY KEY (session, position)
+        )""")
+
+
+MIGRATIONS: Sequence[Migration] = (calls, sessions)
+
+
+def migrate(database: Database, migrations: Sequence[Migration] = MIGRATIONS) -> None:
+    """Bring the database up to date. Raises :class:`StoreTooNew` if a newer program was there."""
+    with database.reading() as transaction:
+        if _version(transaction, database.name, len(migrations)) == len(migrations):
+            return
+    with database.migrating() as transaction:
+        # Another process may have done it meanwhile.
+        version = _version(transaction, database.name, len(migrations))
+        if version is None:
+            transaction.change(f"CREATE TABLE {SCHEMA} (version BIGINT NOT NULL)")
+            transaction.change(f"INSERT INTO {SCHEMA} (version) VALUES (0)")
+        for step in migrations[version or 0 :]:
+            step(transaction)
+        transaction.change(f"UPDATE {SCHEMA} SET version = :version", {"version": len(migrations)})
+
+
+def _version(transaction: Transaction, name: str, known: int) -> int | None:
+    """How many steps the database has had; None if it is new."""
+    if not transaction.has_table(SCHEMA):
+        return None
+    version = int(transaction.rows(f"SELECT version FROM {SCHEMA}")[0][0])
+    if version > known:
+        raise StoreTooNew(
+            f"{name}: its schema has version {version}, and this tokenbox knows {known}. "
+            "Install a newer tokenbox, or name another database.",
+            version=version,
+            known=known,
+        )
+    return version

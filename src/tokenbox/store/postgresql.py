@@ -1,0 +1,135 @@
+"""PostgreSQL, for stores that several machines share: SQLAlchemy's pool of connections over psycopg."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.errors import MissingExtra
+from tokenbox.store.database import Dialect
+from tokenbox.store.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
+
+try:
+    import psycopg
+    import sqlalchemy
+    from sqlalchemy import exc
+except ImportError as error:
+    raise MissingExtra.of("a store in PostgreSQL", "gateway") from error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from tokenbox.store.database import Value
+
+    _Scope = AbstractContextManager["PostgreSQLTransaction"]
+
+DIALECT = Dialect(text='TEXT COLLATE "C"', money="NUMERIC", money_sum="SUM")
+CONNECTIONS = 4
+# Any number will do, if nobody else locks it: the first bytes of SHA-256("tokenbox").
+MIGRATION_LOCK = 0xDD04699F
+
+# What PostgreSQL says is wrong, by its SQLSTATE: our error, and what to do.
+FAILURES: dict[str, tuple[type[StoreError], str]] = {
+    "25006": (StoreReadOnly, "it may not be written. Use the address of the primary server."),
+    "42501": (StoreReadOnly, "this user may not do that. Grant it the rights on its tables."),
+    "53100": (StoreFull, "there is no room left. Nothing was written; make room and try again."),
+    "55P03": (StoreBusy, "others hold it. Try again."),
+    "57014": (StoreBusy, "it took too long to answer. Try again."),
+    "40001": (StoreBusy, "others were faster. Try again."),
+    "40P01": (StoreBusy, "others were faster. Try again."),
+}
+
+
+class PostgreSQLDatabase:
+    """A database at a ``postgresql://`` address.
+
+    ``patience``: how many seconds to wait for a connection, and for a lock; an answer may take twice that.
+    """
+
+    def __init__(self, address: str, *, patience: float = 5.0) -> None:
+        try:
+            url = sqlalchemy.make_url(address)
+        except (exc.ArgumentError, ValueError):
+            # The address is not repeated: it may have a password.
+            raise StoreUnavailable(
+                "the address of the database does not parse. Give one as postgresql://user@host:5432/name."
+            ) from None
+        self.name = url.render_as_string(hide_password=True)
+        milliseconds = int(patience * 1000)
+        asked = url.query.get("options", "")
+        options = f"{asked} -c statement_timeout={2 * milliseconds} -c lock_timeout={milliseconds}"
+        self._engine = sqlalchemy.create_engine(
+            url.set(drivername="postgresql+psycopg").difference_update_query(["options"]),
+            pool_size=CONNECTIONS,
+            pool_timeout=patience,
+            pool_pre_ping=True,
+            hide_parameters=True,
+            connect_args={
+                "connect_timeout": max(2, round(patience)),
+                "options": options.strip(),
+                "application_name": "tokenbox",
+                "tcp_user_timeout": milliseconds,
+            },
+        )
+
+    def reading(self) -> _Scope:
+        return self._transaction()
+
+    def writing(self) -> _Scope:
+        return self._transaction()
+
+    @contextmanager
+    def migrating(self) -> Iterator[PostgreSQLTransaction]:
+        with self._transaction() as transaction:
+            transaction.rows("SELECT pg_advisory_xact_lock(:key)", {"key": MIGRATION_LOCK})
+            yield transaction
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[PostgreSQLTransaction]:
+        try:
+            with self._engine.begin() as connection:
+                yield PostgreSQLTransaction(connection)
+        except exc.SQLAlchemyError as error:
+            raise self._failure(error) from error
+
+    def _failure(self, error: exc.SQLAlchemyError) -> StoreError:
+        cause = error.orig if isinstance(error, exc.DBAPIError) else None
+        state = cause.sqlstate if isinstance(cause, psycopg.Error) else None
+        kind, said = FAILURES.get(state or "", (StoreError, ""))
+        if not said:
+            # The first line: those after it have values, and addresses that were tried.
+            lines = str(cause or error).strip().splitlines()
+            said = f"{lines[0] if lines else type(error).__name__}."
+            unreachable = (exc.OperationalError, exc.InterfaceError, exc.TimeoutError)
+            if isinstance(error, unreachable) or (state or "").startswith("57P"):
+                kind, said = StoreUnavailable, f"{said} Check that the server runs and the address is right."
+        return kind(f"{self.name}: {said}", database=self.name)
+
+
+class PostgreSQLTransaction:
+    """See :class:`~tokenbox.store.database.Transaction`."""
+
+    dialect = DIALECT
+
+    def __init__(self, connection: sqlalchemy.Connection) -> None:
+        self._connection = connection
+
+    def rows(self, statement: str, values: Mapping[str, Value] | None = None) -> Sequence[Sequence[Any]]:
+        return [tuple(row) for row in self._connection.execute(sqlalchemy.text(statement), values or {})]
+
+    def change(self, statement: str, values: Mapping[str, Value] | None = None) -> int:
+        return self._connection.execute(sqlalchemy.text(statement), values or {}).rowcount
+
+    def has_table(self, name: str) -> bool:
+        # Not to_regclass: that may answer from a cache older than a lock this transaction has waited for.
+        return bool(
+            self.rows(
+                "SELECT 1 FROM pg_catalog.pg_tables WHERE tablename = :name "
+                "AND schemaname = ANY (current_schemas(false))",
+                {"name": name},
+            )
+        )

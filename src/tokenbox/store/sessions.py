@@ -1,0 +1,407 @@
+"""Sessions that outlive the process: every turn is on disk when the method that wrote it returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.ledger.call import MAX_NAME, parse_time, storable, time_text
+from tokenbox.store.errors import (
+    AmbiguousSession,
+    DuplicateSession,
+    InvalidSession,
+    SessionChanged,
+    UnknownSession,
+)
+from tokenbox.store.turns import Turn, TurnState, json_text, json_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from tokenbox.store.database import Database, Transaction, Value
+
+SAVED = "tokenbox_session"
+SAVED_VERSION = 1
+# Names that are shown when several begin with what was given.
+SHOWN_NAMES = 5
+
+INFO = "SELECT id, name, created, updated, model, project, settings FROM tokenbox_sessions"
+TURNS = """
+    SELECT message, written, tokens, exact, pinned, state, position, place FROM tokenbox_turns
+    WHERE session = :session ORDER BY place, position
+"""
+APPEND = """
+    INSERT INTO tokenbox_turns (session, position, place, written, message, tokens, exact, pinned, state)
+    VALUES (:session, :position, :place, :written, :message, :tokens, :exact, :pinned, :state)
+    ON CONFLICT (session, position) DO NOTHING
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """What a session is called and how it is set. ``settings`` is any JSON object, and never has a key."""
+
+    id: str
+    name: str
+    created: datetime
+    updated: datetime
+    model: str | None = None
+    project: str | None = None
+    settings: Mapping[str, object] = field(default_factory=dict)
+    turns: int = 0
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "id": self.id,
+            "name": self.name,
+            "created": time_text(self.created),
+            "updated": time_text(self.updated),
+            "model": self.model,
+            "project": self.project,
+            "settings": self.settings,
+            "turns": self.turns,
+        }
+
+
+class Sessions:
+    """The sessions in a database. All methods raise :class:`~tokenbox.store.errors.StoreError`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def create(
+        self,
+        session_id: str,
+        name: str,
+        at: datetime,
+        *,
+        model: str | None = None,
+        project: str | None = None,
+        settings: Mapping[str, object] | None = None,
+        turns: Sequence[Turn] = (),
+    ) -> Session:
+        """A new session of a name that no other has. ``turns``: what it begins with, all or nothing."""
+        verify_name(name)
+        info = SessionInfo(session_id, name, at, at, model, project, dict(settings or {}))
+        with self._database.writing() as transaction:
+            created = transaction.change(
+                "INSERT INTO tokenbox_sessions (id, name, created, updated, model, project, settings) VALUES "
+                "(:id, :name, :created, :updated, :model, :project, :settings) ON CONFLICT DO NOTHING",
+                _info_values(info),
+            )
+            if not created:
+                raise _taken(name)
+            for position, turn in enumerate(turns):
+                _append(transaction, session_id, position, turn)
+        return Session(self._database, replace(info, turns=len(turns)))
+
+    def find(self, name: str) -> SessionInfo:
+        """The session of that name or id, or the only one whose name or id begins so."""
+        with self._database.reading() as transaction:
+            rows = transaction.rows(
+                f"{INFO} WHERE name = :said OR id = :said OR substr(name, 1, :length) = :said "
+                "OR substr(id, 1, :length) = :said ORDER BY updated DESC, id",
+                {"said": storable(name), "length": len(storable(name))},
+            )
+            found = [_info(row) for row in rows]
+            exact = [info for info in found if name == info.name] or [
+                info for info in found if name == info.id
+            ]
+            match exact or found:
+                case [one]:
+                    return replace(one, turns=_count(transaction, one.id))
+                case []:
+                    raise UnknownSession(
+                        f"there is no session {name[:MAX_NAME]!r}. `:sessions` lists those there are.",
+                        name=name,
+                    )
+        names = [info.name for info in found]
+        more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+        raise AmbiguousSession(
+            f"{len(names)} sessions begin with {name!r}: {', '.join(names[:SHOWN_NAMES])}{more}. "
+            "Give more of the name.",
+            name=name,
+            names=names,
+        )
+
+    def open(self, name: str) -> Session:
+        """Go on with the session that :meth:`find` finds."""
+        return Session(self._database, self.find(name))
+
+    def list(self, project: str | None = None) -> list[SessionInfo]:
+        """All sessions, or those of a project; what was used last comes first."""
+        with self._database.reading() as transaction:
+            rows = transaction.rows(
+                f"{INFO} WHERE {'1 = 1' if project is None else 'project = :project'} "
+                "ORDER BY updated DESC, id",
+                {} if project is None else {"project": project},
+            )
+            counted = transaction.rows("SELECT session, COUNT(*) FROM tokenbox_turns GROUP BY session")
+        counts = {row[0]: row[1] for row in counted}
+        return [replace(_info(row), turns=counts.get(row[0], 0)) for row in rows]
+
+    def delete(self, name: str) -> SessionInfo:
+        """Forget the session that :meth:`find` finds, every word of it. What its calls cost stays."""
+        info = self.find(name)
+        with self._database.writing() as transaction:
+            transaction.change("DELETE FROM tokenbox_sessions WHERE id = :id", {"id": info.id})
+        return info
+
+    def load(self, record: object, session_id: str, name: str | None, at: datetime) -> Session:
+        """A new session from what :meth:`Session.saved` gave, under its own name or another."""
+        if not isinstance(record, dict) or record.get(SAVED) != SAVED_VERSION:
+            raise InvalidSession("this is no saved session: a JSON object with tokenbox_session: 1 is.")
+        settings, turns = record.get("settings", {}), record.get("turns", [])
+        if not isinstance(settings, dict) or not isinstance(turns, list):
+            raise InvalidSession("in a saved session, settings is an object and turns a list.")
+        texts = {key: record.get(key) for key in ("name", "model", "project")}
+        for key, text in texts.items():
+            if text is not None and not isinstance(text, str):
+                raise InvalidSession(f"in a saved session, {key} is a text.")
+        return self.create(
+            session_id,
+            name if name is not None else texts["name"] or "",
+            at,
+            model=texts["model"],
+            project=texts["project"],
+            settings=settings,
+            turns=[Turn.from_dict(turn, position) for position, turn in enumerate(turns)],
+        )
+
+
+class Session:
+    """A session that goes on. Two processes cannot go on with the same: the later one is told so."""
+
+    def __init__(self, database: Database, info: SessionInfo) -> None:
+        self._database = database
+        self._info = info
+        self._length = info.turns
+
+    @property
+    def info(self) -> SessionInfo:
+        return replace(self._info, turns=self._length)
+
+    def turns(self, *, all_states: bool = False) -> list[Turn]:
+        """The turns that still stand, in the order of the conversation; with ``all_states`` every one."""
+        with self._database.reading() as transaction:
+            rows = transaction.rows(TURNS, {"session": self._info.id})
+        turns = [_turn(row) for row in rows]
+        return [turn for turn in turns if all_states or turn.state is TurnState.KEPT]
+
+    def append(self, *turns: Turn) -> list[Turn]:
+        """Write turns at the end, all or none; they come back with their positions.
+
+        Raises :class:`SessionChanged` if another process has written meanwhile. To repeat what may have been
+        written is safe: the same turn in the same position is written once.
+        """
+        with self._database.writing() as transaction:
+            written = [
+                _append(transaction, self._info.id, self._length + i, turn) for i, turn in enumerate(turns)
+            ]
+            self._touch(transaction, turns)
+        self._length += len(written)
+        return written
+
+    def summarize(self, positions: Iterable[int], summary: Turn) -> Turn:
+        """Put ``summary`` in the place of the turns at ``positions``, in one step."""
+        gone = sorted(set(positions))
+        with self._database.writing() as transaction:
+            self._mark(transaction, gone, TurnState.SUMMARIZED)
+            (place,) = transaction.rows(
+                "SELECT MIN(place) FROM tokenbox_turns WHERE session = :session AND position IN "
+                f"({', '.join(str(int(position)) for position in gone) or 'NULL'})",
+                {"session": self._info.id},
+            )[0]
+            written = _append(
+                transaction,
+                self._info.id,
+                self._length,
+                replace(summary, place=self._length if place is None else place),
+            )
+            self._touch(transaction, [summary])
+        self._length += 1
+        return written
+
+    def mark(self, positions: Iterable[int], state: TurnState) -> None:
+        """Evicted, dropped, or kept again."""
+        with self._database.writing() as transaction:
+            self._mark(transaction, sorted(set(positions)), state)
+
+    def pin(self, position: int, *, pinned: bool = True) -> None:
+        with self._database.writing() as transaction:
+            self._change_turn(transaction, position, "pinned", int(pinned))
+
+    def change(
+        self,
+        at: datetime,
+        *,
+        name: str | None = None,
+        model: str | None = None,
+        settings: Mapping[str, object] | None = None,
+    ) -> SessionInfo:
+        """Another name, model or settings; what is not given stays."""
+        info = self._info
+        if name is not None:
+            verify_name(name)
+            info = replace(info, name=name)
+        if model is not None:
+            info = replace(info, model=model)
+        if settings is not None:
+            info = replace(info, settings=dict(settings))
+        info = replace(info, updated=at)
+        with self._database.writing() as transaction:
+            others = transaction.rows(
+                "SELECT 1 FROM tokenbox_sessions WHERE name = :name AND id <> :id", _only(info, "name", "id")
+            )
+            if others:
+                raise _taken(info.name)
+            changed = transaction.change(
+                "UPDATE tokenbox_sessions SET name = :name, model = :model, settings = :settings, "
+                "updated = :updated WHERE id = :id",
+                _only(info, "name", "model", "settings", "updated", "id"),
+            )
+            if not changed:
+                raise self._gone()
+        self._info = info
+        return self.info
+
+    def saved(self) -> dict[str, object]:
+        """All of it as JSON data, for :meth:`Sessions.load` anywhere."""
+        turns = sorted(self.turns(all_states=True), key=lambda turn: turn.position or 0)
+        info = self.info
+        return {
+            SAVED: SAVED_VERSION,
+            "name": info.name,
+            "created": time_text(info.created),
+            "model": info.model,
+            "project": info.project,
+            "settings": info.settings,
+            "turns": [turn.to_dict() for turn in turns],
+        }
+
+    def _touch(self, transaction: Transaction, turns: Sequence[Turn]) -> None:
+        at = max((turn.written for turn in turns), default=self._info.updated)
+        changed = transaction.change(
+            "UPDATE tokenbox_sessions SET updated = :at WHERE id = :id",
+            {"at": time_text(at), "id": self._info.id},
+        )
+        if not changed:
+            raise self._gone()
+        self._info = replace(self._info, updated=at)
+
+    def _mark(self, transaction: Transaction, positions: Sequence[int], state: TurnState) -> None:
+        for position in positions:
+            self._change_turn(transaction, position, "state", state.value)
+
+    def _change_turn(self, transaction: Transaction, position: int, column: str, value: Value) -> None:
+        changed = transaction.change(
+            f"UPDATE tokenbox_turns SET {column} = :value WHERE session = :session AND position = :position",
+            {"value": value, "session": self._info.id, "position": position},
+        )
+        if not changed:
+            raise InvalidSession(
+                f"session {self._info.name!r} has no turn {position}: it has {self._length:,}.",
+                position=position,
+            )
+
+    def _gone(self) -> SessionChanged:
+        return SessionChanged(
+            f"session {self._info.name!r} is gone: another process has deleted it. "
+            "Save what you have with :save, or begin a new session.",
+            session=self._info.id,
+        )
+
+
+def verify_name(name: str) -> None:
+    """Raise :class:`InvalidSession` unless it can be the name of a session."""
+    if not name or not name.isprintable() or name != name.strip() or len(name) > MAX_NAME:
+        raise InvalidSession(
+            f"{name[:40]!r} is no name for a session: give 1 to {MAX_NAME} printable characters without "
+            "blanks around them."
+        )
+
+
+def _taken(name: str) -> DuplicateSession:
+    return DuplicateSession(f"there is a session {name!r} already. Give another name.", name=name)
+
+
+def _append(transaction: Transaction, session: str, position: int, turn: Turn) -> Turn:
+    written = replace(turn, position=position, place=position if turn.place is None else turn.place)
+    values: dict[str, Value] = {
+        "session": session,
+        "position": position,
+        "place": written.place,
+        "written": time_text(turn.written),
+        "message": json_text(turn.message, "the message of a turn"),
+        "tokens": turn.tokens,
+        "exact": int(turn.exact),
+        "pinned": int(turn.pinned),
+        "state": turn.state.value,
+    }
+    if not transaction.rows("SELECT 1 FROM tokenbox_sessions WHERE id = :id", {"id": session}):
+        raise SessionChanged("the session is gone: another process has deleted it.", session=session)
+    if not transaction.change(APPEND, values):
+        there = transaction.rows(
+            "SELECT message, written FROM tokenbox_turns WHERE session = :session AND position = :position",
+            {"session": session, "position": position},
+        )
+        if tuple(there[0]) != (values["message"], values["written"]):
+            raise SessionChanged(
+                f"another process went on with the session: it has a turn {position} of its own. Open the "
+                "session again to see what it says now.",
+                session=session,
+                position=position,
+            )
+    return written
+
+
+def _count(transaction: Transaction, session: str) -> int:
+    rows = transaction.rows(
+        "SELECT COUNT(*) FROM tokenbox_turns WHERE session = :session", {"session": session}
+    )
+    return int(rows[0][0])
+
+
+def _info_values(info: SessionInfo) -> dict[str, Value]:
+    return {
+        "id": info.id,
+        "name": info.name,
+        "created": time_text(info.created),
+        "updated": time_text(info.updated),
+        "model": None if info.model is None else storable(info.model),
+        "project": None if info.project is None else storable(info.project),
+        "settings": json_text(info.settings, "the settings of a session"),
+    }
+
+
+def _only(info: SessionInfo, *names: str) -> dict[str, Value]:
+    values = _info_values(info)
+    return {name: values[name] for name in names}
+
+
+def _info(row: Sequence[Any]) -> SessionInfo:
+    session_id, name, created, updated, model, project, settings = row
+    return SessionInfo(
+        session_id,
+        name,
+        parse_time(created),
+        parse_time(updated),
+        model,
+        project,
+        json_value(settings, f"settings of session {name!r}"),
+    )
+
+
+def _turn(row: Sequence[Any]) -> Turn:
+    message, written, tokens, exact, pinned, state, position, place = row
+    return Turn(
+        json_value(message, f"turn {position}"),
+        parse_time(written),
+        tokens,
+        bool(exact),
+        bool(pinned),
+        TurnState(state),
+        position,
+        place,
+    )

@@ -1,0 +1,107 @@
+"""Where the store is, and opening it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from tokenbox.store.errors import StoreUnavailable
+from tokenbox.store.migrations import migrate
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from tokenbox.store.calls import Calls
+    from tokenbox.store.database import Database
+    from tokenbox.store.sessions import Sessions
+
+SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+SQLITE = "sqlite:///"
+POSTGRESQL = {"postgresql", "postgres"}
+
+
+def default_path() -> Path:
+    """The database of this user: tokenbox.db in the data folder of the platform."""
+    import platformdirs  # noqa: PLC0415  # only where nothing else is named
+
+    return Path(platformdirs.user_data_dir("tokenbox", appauthor=False)) / "tokenbox.db"
+
+
+def file_of(where: str | Path | None) -> Path | None:
+    """The file that ``where`` names, as :func:`open_store` takes it; None if it is on a server."""
+    if where is None:
+        return default_path()
+    if isinstance(where, Path):
+        return where
+    if where.startswith(SQLITE):
+        return Path(where.removeprefix(SQLITE))
+    scheme = SCHEME.match(where)
+    if scheme is None:
+        return Path(where)
+    if scheme[1] not in POSTGRESQL:
+        raise StoreUnavailable(
+            f"{scheme[1]}:// is no database that tokenbox can use. Name a file, sqlite:///FILE, or "
+            "postgresql://user@host/name."
+        )
+    return None
+
+
+def open_store(where: str | Path | None = None, *, patience: float = 5.0) -> Store:
+    """The store in a file (default: :func:`default_path`), or at a ``postgresql://`` address.
+
+    It is made or brought up to date if need be. ``patience``: how many seconds to wait for other processes.
+    Raises :class:`~tokenbox.store.errors.StoreError`.
+    """
+    path = file_of(where)
+    database: Database
+    if path is not None:
+        from tokenbox.store.sqlite import SQLiteDatabase  # noqa: PLC0415  # one of the two is needed
+
+        database = SQLiteDatabase(path, patience=patience)
+    else:
+        from tokenbox.store.postgresql import PostgreSQLDatabase  # noqa: PLC0415
+
+        address = re.sub("^postgres:", "postgresql:", str(where))
+        database = PostgreSQLDatabase(address, patience=patience)
+    try:
+        migrate(database)
+    except BaseException:
+        database.close()
+        raise
+    return Store(database)
+
+
+class Store:
+    """An open store: ``with open_store() as store``. Threads may share it; a forked process opens its own."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    @property
+    def name(self) -> str:
+        """For people: a path, or an address without its password."""
+        return self.database.name
+
+    @property
+    def calls(self) -> Calls:
+        from tokenbox.store.calls import Calls  # noqa: PLC0415
+
+        return Calls(self.database)
+
+    @property
+    def sessions(self) -> Sessions:
+        from tokenbox.store.sessions import Sessions  # noqa: PLC0415
+
+        return Sessions(self.database)
+
+    def close(self) -> None:
+        self.database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,117 @@
+"""What was said in a session: one turn per message, as it is kept and as it is saved to a file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.ledger.call import parse_time, time_text
+from tokenbox.ledger.errors import LedgerError
+from tokenbox.ledger.usage import is_count
+from tokenbox.store.errors import InvalidSession
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class TurnState(StrEnum):
+    """Whether a turn is still sent. What is not stays in the record of the session."""
+
+    KEPT = "kept"
+    EVICTED = "evicted"
+    SUMMARIZED = "summarized"  # a later turn stands in its place
+    DROPPED = "dropped"  # by the user
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A message (OpenAI shape, as given) and what is known of it.
+
+    ``tokens`` is None while nobody has counted; ``exact`` whether the count is one. ``position`` says where
+    in the record a turn was written, from 0, and ``place`` where it stands in the conversation: a summary
+    stands in the place of the first turn that it sums up. The store gives both.
+    """
+
+    message: Mapping[str, object]
+    written: datetime
+    tokens: int | None = None
+    exact: bool = False
+    pinned: bool = False
+    state: TurnState = TurnState.KEPT
+    position: int | None = None
+    place: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.message.get("role"), str):
+            raise InvalidSession("a turn needs a message: an object with a role.")
+        if self.written.tzinfo is None:
+            raise InvalidSession(f"a turn is written at a time with its zone, not {self.written!r}.")
+        object.__setattr__(self, "written", self.written.astimezone(UTC))
+        for name in ("tokens", "position", "place"):
+            value = getattr(self, name)
+            if value is not None and not is_count(value):
+                raise InvalidSession(f"{name} of a turn is {value!r}, and must be a whole number from 0.")
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "message": self.message,
+            "written": time_text(self.written),
+            "tokens": self.tokens,
+            "exact": self.exact,
+            "pinned": self.pinned,
+            "state": self.state.value,
+            "place": self.place,
+        }
+
+    @classmethod
+    def from_dict(cls, record: object, position: int) -> Turn:
+        """The turn of :meth:`to_dict`. Raises :class:`InvalidSession`."""
+        if not isinstance(record, dict):
+            raise InvalidSession(f"turn {position} is no object.")
+        message, place = record.get("message"), record.get("place")
+        if not isinstance(message, dict):
+            raise InvalidSession(f"turn {position} has no message: an object with a role.")
+        flags = {name: record.get(name, False) for name in ("exact", "pinned")}
+        if not all(isinstance(flag, bool) for flag in flags.values()):
+            raise InvalidSession(f"turn {position}: exact and pinned must be true or false.")
+        if place is not None and not (is_count(place) and place <= position):
+            raise InvalidSession(f"turn {position} stands at {place!r}, where nothing is.")
+        try:
+            return cls(
+                message,
+                parse_time(record.get("written")),
+                record.get("tokens"),
+                state=TurnState(record.get("state", TurnState.KEPT)),
+                position=position,
+                place=position if place is None else place,
+                **flags,
+            )
+        except (LedgerError, ValueError, TypeError) as error:
+            raise InvalidSession(f"turn {position} is none: {error}") from None
+
+
+def json_text(value: object, what: str) -> str:
+    """JSON that every database can hold, lone surrogates escaped. Raises :class:`InvalidSession`."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidSession(f"{what} is nothing that JSON can say: {error}.") from None
+    return text
+
+
+def json_value(text: str, what: str) -> dict[str, Any]:
+    """The object in ``text``. Raises :class:`InvalidSession`."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise InvalidSession(f"{what} in the database is no JSON object. Somebody else has written it.")
+    return value
