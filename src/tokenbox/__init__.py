@@ -22,7 +22,9 @@ from typing import TYPE_CHECKING
 from tokenbox.__about__ import __version__
 from tokenbox.compose.lay_out import layout, whatif
 from tokenbox.compose.record import Layout, SectionResult
+from tokenbox.content.message import Message
 from tokenbox.content.section import Keep, Section
+from tokenbox.conversation import Conversation, Fitted, fit
 from tokenbox.engine.result import Action, Decision, Reason, Step
 from tokenbox.errors import ContextCriticalOverflow, TokenboxError
 from tokenbox.tokenizers.ownership import FAMILIES as _FAMILIES
@@ -34,9 +36,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Action",
     "ContextCriticalOverflow",
+    "Conversation",
     "Decision",
+    "Fitted",
     "Keep",
     "Layout",
+    "Message",
     "Reason",
     "Section",
     "SectionResult",
@@ -45,6 +50,7 @@ __all__ = [
     "Tokenizer",
     "TokenizerIdentity",
     "__version__",
+    "fit",
     "layout",
     "whatif",
 ]

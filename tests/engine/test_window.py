@@ -33,7 +33,7 @@ ACTIONS = st.lists(
         st.tuples(st.just("round"), st.lists(SIZES, min_size=1, max_size=4)),
         st.tuples(st.just("broken"), st.lists(SIZES, min_size=1, max_size=3)),
         st.tuples(st.just("waiting"), st.lists(SIZES, min_size=1, max_size=3)),
-        st.tuples(st.sampled_from(["pin", "unpin"]), st.integers(0, 30)),
+        st.tuples(st.sampled_from(["pin", "unpin", "drop"]), st.integers(0, 30)),
         st.tuples(
             st.sampled_from(["enforce", "enforce", "whole"]),
             st.none() | st.integers(1, 5),
@@ -84,7 +84,7 @@ class Life:
                 self.waiting = call
             if kind == "broken":
                 self.add("answer", 1)
-        elif kind in {"pin", "unpin"}:
+        elif kind in {"pin", "unpin", "drop"}:
             self.pin(kind, rest[0])
         else:
             self.enforce(kind, *rest)
@@ -95,6 +95,12 @@ class Life:
         if kind == "pin":
             self.window.pin(place)
             self.items[place].pinned += 1
+        elif kind == "drop":
+            call = self.items[place].round or self.items[place]
+            gone = [item for item in self.left if item is call or item.round is call]
+            assert self.window.drop(place) == tuple(map(self.items.index, gone))
+            self.left = [item for item in self.left if item not in gone]
+            self.waiting = None if self.waiting is call else self.waiting
         elif self.items[place].pinned:
             self.window.unpin(place)
             self.items[place].pinned -= 1

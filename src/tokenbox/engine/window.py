@@ -102,7 +102,7 @@ class Window:
     def __init__(self, base: int = 0) -> None:
         self.total = base
         self.exchanges = 0
-        self._next = 0
+        self.next_number = 0
         self._units: dict[int, _Unit] = {}
         self._queue: deque[_Exchange] = deque()
         self._unsendable: list[_Unit] = []
@@ -125,7 +125,8 @@ class Window:
 
         ``call`` is the number of the message whose call a ``RESULT`` answers.
         """
-        number, self._next = self._next, self._next + 1
+        number = self.next_number
+        self.next_number += 1
         self.total += size
         if call is None:
             unit = _Unit(kind, [number], size, waiting=calls)
@@ -167,6 +168,10 @@ class Window:
         elif unit.kind is Kind.CALL and first >= self._queue[-1].units[0].members[0]:
             last = self._queue[-1]
             last.rounds = deque(u for u in last.units if u.kind is Kind.CALL and not u.gone)
+
+    def drop(self, number: int) -> tuple[int, ...]:
+        """Take the message out, with what stays or leaves together with it: their numbers."""
+        return self._remove([self._units[number]])
 
     def enforce(self, limits: Limits) -> list[Step]:
         """Evict the oldest until the limits hold or nothing more may leave: the steps taken."""
@@ -259,10 +264,11 @@ class Window:
     def _take_oldest(self, *, rounds: bool) -> list[_Unit]:
         """What is to leave next: an exchange, or with ``rounds`` one of the rounds of the last."""
         while self._loose:
-            unit = self._units[heapq.heappop(self._loose)]
-            if not unit.pinned:
+            unit = self._units.get(heapq.heappop(self._loose))
+            if unit is not None and not unit.pinned:
                 return [unit]
-            self._left_behind.add(unit.members[0])
+            if unit is not None:
+                self._left_behind.add(unit.members[0])
         while len(self._queue) > 1:
             here = [unit for unit in self._queue.popleft().units if not unit.gone]
             self._left_behind.update(unit.members[0] for unit in here if unit.pinned)
@@ -279,7 +285,7 @@ class Window:
         """What ``_take_oldest`` would give, again and again, once ``unsendable`` has left."""
         leaving = set(_numbers(unsendable))
         for first in sorted(self._loose):
-            if not self._units[first].pinned:
+            if first in self._units and not self._units[first].pinned:
                 yield [self._units[first]]
         for place, exchange in enumerate(self._queue):
             free = [unit for unit in exchange.units if not unit.pinned and not unit.gone]

@@ -1,0 +1,17 @@
+"""Conversations: messages counted as they are sent, evicted in whole exchanges, within a budget."""
+
+from tokenbox.conversation.conversation import Conversation, Evicted, Item, Status
+from tokenbox.conversation.fit import fit
+from tokenbox.conversation.record import Enforced, ExchangeResult, Fitted, WindowDecision
+
+__all__ = [
+    "Conversation",
+    "Enforced",
+    "Evicted",
+    "ExchangeResult",
+    "Fitted",
+    "Item",
+    "Status",
+    "WindowDecision",
+    "fit",
+]

@@ -1,0 +1,320 @@
+"""A conversation counts each message once, evicts at the right moment, and loses nothing to a failure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tokenbox.content.message import InvalidMessage, Message, UndeclaredCost
+from tokenbox.conversation import Conversation, Evicted
+from tokenbox.conversation.conversation import SUMMARY_HEADING
+from tokenbox.errors import InvalidBudget, TokenizerError
+
+if TYPE_CHECKING:
+    import tokenbox
+
+CALL = {"id": "c", "type": "function", "function": {"name": "add", "arguments": "{}"}}
+CALLS = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+RESULT = {"role": "tool", "content": "three", "tool_call_id": "c"}
+
+
+def test_without_a_counter_it_is_characters_by_four() -> None:
+    conversation = Conversation("")
+    conversation.user("hello world")
+    assert conversation.estimate_tokens() == 2
+    assert not conversation.exact
+
+
+def test_a_system_prompt_alone_over_the_budget_returns_at_once() -> None:
+    conversation = Conversation("x" * 500, token_budget=100, max_turns=100)
+    assert conversation.estimate_tokens() == 125
+    result = conversation.enforce_budget()
+    assert (result.evicted, result.steps, result.total, result.over) == ((), (), 125, 25)
+    assert not result.fits
+    assert result.overflow is not None
+    assert result.overflow.to_dict()["deficit"] == 25
+    assert "raise the budget by 25 to 125" in result.overflow.message
+
+
+def test_the_budget_evicts_before_max_turns_does() -> None:
+    conversation = Conversation("", len, max_turns=100, token_budget=20)
+    for n in range(5):
+        conversation.user(f"question{n}")
+        result = conversation.enforce_budget()
+        assert result.fits
+        conversation.assistant("y")
+    assert [m["content"] for m in conversation.messages] == ["question3", "y", "question4", "y"]
+    status = conversation.status
+    assert (status.evictions, status.evicted_messages, status.evicted_tokens) == (3, 6, 30)
+    assert status.tokens == 20
+    assert status.to_dict()["exact"] is False
+
+
+def test_a_message_is_counted_once_in_its_life() -> None:
+    counted: list[str] = []
+
+    def count(text: str) -> int:
+        counted.append(text)
+        return 42
+
+    conversation = Conversation("system", count, max_turns=3)
+    for n in range(6):
+        conversation.user(f"q{n}")
+        conversation.assistant(f"a{n}")
+        conversation.estimate_tokens()
+        conversation.enforce_budget()
+    assert conversation.estimate_tokens() == 7 * 42
+    of_messages = [text for text in counted if text != "system"]
+    assert sorted(of_messages) == sorted(f"{who}{n}" for n in range(6) for who in "aq")
+
+
+def test_a_closure_follows_the_model() -> None:
+    model = {"name": "small"}
+    counters = {"small": len, "large": lambda text: 3 * len(text)}
+
+    def count(text: str) -> int:
+        return counters[model["name"]](text)
+
+    conversation = Conversation("sys", count)
+    conversation.user("abcd")
+    assert conversation.estimate_tokens() == 7
+    model["name"] = "large"
+    assert conversation.estimate_tokens() == 21
+    conversation.count = len
+    assert conversation.estimate_tokens() == 7
+    conversation.count = "utf8-bytes"
+    conversation.user("é")
+    assert conversation.estimate_tokens() == 9
+
+
+def test_recount_of_a_function_without_a_prompt_to_tell_by() -> None:
+    factor = [1]
+    conversation = Conversation("", lambda text: factor[0] * len(text))
+    conversation.user("ab")
+    assert conversation.estimate_tokens() == 2
+    factor[0] = 5
+    conversation.recount()
+    assert conversation.estimate_tokens() == 10
+
+
+def test_the_system_prompt_and_the_tools_may_change() -> None:
+    conversation = Conversation("abc", len, tools=[{"type": "function"}])
+    assert conversation.estimate_tokens() == 3 + len('[{"type": "function"}]')
+    conversation.tools = None
+    conversation.system = "abcdef"
+    assert conversation.estimate_tokens() == 6
+    assert conversation.messages == [{"role": "system", "content": "abcdef"}]
+    conversation.system = ""
+    assert conversation.messages == []
+
+
+def test_calls_and_results_leave_together_and_a_waiting_call_stays() -> None:
+    conversation = Conversation("", len, token_budget=4)
+    conversation.user("quest")
+    call = conversation.add(CALLS)
+    assert not conversation.enforce_budget().fits
+    assert call in conversation.window
+    conversation.add(RESULT)
+    result = conversation.enforce_budget()
+    assert [m.role for m in result.evicted] == ["assistant", "tool"]
+    assert not result.fits
+
+
+def test_a_call_that_was_given_up_leaves() -> None:
+    conversation = Conversation("", len)
+    conversation.user("q")
+    conversation.add(CALLS)
+    conversation.user("never mind")
+    [step] = conversation.enforce_budget().steps
+    assert "tool call" in step.why
+    assert [m["role"] for m in conversation.messages] == ["user", "user"]
+    conversation.add(RESULT)
+    assert len(conversation.enforce_budget().evicted) == 1
+
+
+def test_pinned_messages_stay() -> None:
+    conversation = Conversation("", len, token_budget=6)
+    first = conversation.add({"role": "user", "content": "keep"}, pinned=True)
+    conversation.user("gone")
+    conversation.user("x")
+    conversation.enforce_budget()
+    assert [m["content"] for m in conversation.messages] == ["keep", "x"]
+    conversation.unpin(first)
+    conversation.user("yyyyy")
+    conversation.enforce_budget()
+    assert [m["content"] for m in conversation.messages] == ["x", "yyyyy"]
+
+
+def test_items_add_up() -> None:
+    conversation = Conversation("sys", len, tools=[{}])
+    first = conversation.user("hello")
+    conversation.add(CALLS)
+    conversation.add(RESULT)
+    conversation.pin(first)
+    items = conversation.items()
+    assert sum(item.tokens for item in items) == conversation.estimate_tokens()
+    assert [item.name for item in items] == ["system", "user", "assistant", "tool", "tools"]
+    assert [item.pinned for item in items] == [False, True, False, False, False]
+
+
+def test_drop_takes_calls_and_results_together() -> None:
+    conversation = Conversation("", len)
+    conversation.user("hello")
+    conversation.add(CALLS)
+    result = conversation.add(RESULT)
+    assert conversation.drop(result) == (1, 2)
+    assert conversation.estimate_tokens() == 5
+    with pytest.raises(InvalidMessage, match="no message 1"):
+        conversation.drop(1)
+
+
+def test_summarize_on_evict() -> None:
+    seen: list[Evicted] = []
+
+    def summarize(evicted: Evicted) -> str:
+        seen.append(evicted)
+        return evicted.summary + "+" + "".join(m.text[0] for m in evicted.messages)
+
+    room = len(SUMMARY_HEADING) + 1
+    conversation = Conversation("s", len, token_budget=room + 30, summarize=summarize)
+    for letter in "abcdefg":
+        conversation.user(letter * 12)
+        result = conversation.enforce_budget()
+        assert result.fits
+        assert result.summary == (conversation.summary if result.evicted else None)
+    assert conversation.summary
+    assert conversation.messages[0]["content"] == f"s\n\n{SUMMARY_HEADING}\n{conversation.summary}"
+    # All that left has been told, each once, also what made room for the summary.
+    told = [m.text[0] for evicted in seen for m in evicted.messages]
+    here = [m["content"][0] for m in conversation.messages[1:]]
+    assert told + here == list("abcdefg")
+    assert seen[0].text.startswith("user: aaa")
+
+
+@pytest.mark.parametrize(
+    ("returned", "says"),
+    [(ValueError("no model"), "ValueError: no model"), (3, "InvalidMessage"), ("z" * 99, "too long")],
+)
+def test_a_failing_summary_loses_nothing(returned: object, says: str) -> None:
+    def summarize(_: Evicted) -> Any:  # noqa: ANN401  # also what it should not
+        if isinstance(returned, Exception):
+            raise returned
+        return returned
+
+    conversation = Conversation("s", len, token_budget=10, summarize=summarize)
+    conversation.summary = ""
+    conversation.user("a" * 8)
+    conversation.user("b" * 8)
+    result = conversation.enforce_budget()
+    assert result.fits
+    assert [m.text for m in result.evicted] == ["a" * 8]
+    assert result.failure is not None
+    assert says in result.failure
+    assert says in result.explain()
+    assert conversation.messages == [
+        {"role": "system", "content": "s"},
+        {"role": "user", "content": "b" * 8},
+    ]
+    assert conversation.status.summary_failures == 1
+    assert conversation.status.last_failure == result.failure
+
+
+def test_a_counter_that_fails_changes_nothing() -> None:
+    working = [True]
+
+    def count(text: str) -> int:
+        if not working[0]:
+            raise OSError("down")
+        return len(text)
+
+    conversation = Conversation("sys", count, token_budget=8)
+    conversation.user("aaaa")
+    assert conversation.estimate_tokens() == 7
+    working[0] = False
+    conversation.user("bbbb")
+    with pytest.raises(TokenizerError, match="down"):
+        conversation.enforce_budget()
+    working[0] = True
+    assert conversation.enforce_budget().total == 7
+    assert conversation.messages[1]["content"] == "bbbb"
+
+
+def test_reset() -> None:
+    conversation = Conversation("sys", len)
+    conversation.user("a")
+    conversation.summary = "b"
+    conversation.reset()
+    assert conversation.estimate_tokens() == 3
+    assert conversation.messages == [{"role": "system", "content": "sys"}]
+
+
+def test_an_image_costs_what_it_declares() -> None:
+    image: dict[str, Any] = {"type": "image_url", "image_url": {"url": "data:,"}}
+    conversation = Conversation("", len)
+    conversation.add({"role": "user", "content": [image]})
+    with pytest.raises(UndeclaredCost, match="image"):
+        conversation.estimate_tokens()
+    conversation.media_tokens = lambda part: 85 if part.kind == "image" else 0
+    assert conversation.estimate_tokens() == 85
+    conversation.add({"role": "user", "content": [{**image, "tokens": 7}, {"type": "text", "text": "abc"}]})
+    assert conversation.estimate_tokens() == 95
+    assert "tokens" not in conversation.messages[1]["content"][0]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_turns": 0},
+        {"max_turns": 1.5},
+        {"max_turns": True},
+        {"token_budget": -1},
+        {"token_budget": "9"},
+        {"low_water": 1.01},
+        {"low_water": -1},
+        {"low_water": "half"},
+        {"low_water": float("nan")},
+    ],
+)
+def test_impossible_limits(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidBudget):
+        Conversation("", **options)
+
+
+MESSAGES = st.lists(
+    st.sampled_from(["user", "assistant", "round", "waiting", "stray", "pinned", "enforce"]), max_size=25
+)
+
+
+@given(MESSAGES, st.integers(0, 30), st.integers(1, 4), st.sampled_from([1, "0.5"]))
+def test_calls_and_results_never_part(
+    kinds: list[str], budget: int, turns: int, low_water: str | int
+) -> None:
+    conversation = Conversation("s", len, turns, budget, low_water=low_water)
+    for kind in [*kinds, "enforce"]:
+        if kind == "round":
+            conversation.extend([CALLS, RESULT])
+        elif kind == "waiting":
+            conversation.add(CALLS)
+        elif kind == "stray":
+            conversation.add(RESULT)
+        elif kind != "enforce":
+            role = "user" if kind == "pinned" else kind
+            conversation.add({"role": role, "content": "ab"}, pinned=kind == "pinned")
+        else:
+            check(conversation, conversation.enforce_budget())
+
+
+def check(conversation: Conversation, result: tokenbox.conversation.Enforced) -> None:
+    sent = conversation.messages
+    assert conversation.estimate_tokens() == result.total
+    total = sum(len(Message.of(m).counted_text) for m in sent)
+    assert total == result.total
+    assert result.fits == (total <= (conversation.token_budget or 0))
+    for place, message in enumerate(sent):
+        if message.get("tool_calls") and place + 1 < len(sent):
+            assert sent[place + 1]["role"] == "tool"
+        if message["role"] == "tool":
+            assert sent[place - 1].get("tool_calls")

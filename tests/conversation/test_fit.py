@@ -1,0 +1,221 @@
+"""``fit`` on plain mappings: where trim_messages of others fails, and where nothing needs to be done."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tokenbox
+from tokenbox import fit
+from tokenbox.content.message import InvalidMessage, Message
+from tokenbox.errors import ContextCriticalOverflow, InvalidBudget
+
+SYSTEM = {"role": "system", "content": "You help."}
+
+
+def user(text: str = "question") -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def answer(text: str = "answer") -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
+
+
+def calls(*ids: str) -> dict[str, Any]:
+    function = {"name": "f", "arguments": "{}"}
+    made = [{"id": name, "type": "function", "function": function} for name in ids]
+    return {"role": "assistant", "content": None, "tool_calls": made}
+
+
+def result(name: str, text: str = "result") -> dict[str, Any]:
+    return {"role": "tool", "content": text, "tool_call_id": name}
+
+
+def test_whatever_fits_is_kept_the_very_same_objects() -> None:
+    messages = [SYSTEM, user(), answer(), user()]
+    fitted = fit(messages, 31, len)
+    assert fitted.total == 31
+    assert fitted.evicted == []
+    assert all(a is b for a, b in zip(fitted.messages, messages, strict=True))
+
+
+def test_the_oldest_exchange_leaves_whole() -> None:
+    messages = [SYSTEM, user(), answer(), user("2"), answer(), user("3")]
+    fitted = fit(messages, 30, len)
+    assert fitted.messages == [messages[0], *messages[3:]]
+    assert fitted.evicted == messages[1:3]
+    assert [exchange.decision for exchange in fitted.exchanges] == ["evicted", "kept", "kept"]
+
+
+def test_an_oversized_system_message_is_an_error_with_figures() -> None:
+    with pytest.raises(ContextCriticalOverflow) as caught:
+        fit([{"role": "system", "content": "x" * 100}, user()], 50, len)
+    found = caught.value.to_dict()
+    assert found["fixed_load"] == 108
+    assert found["deficit"] == 58
+    assert found["critical"] == [
+        {"id": "messages[0] (system)", "size": 100},
+        {"id": "messages[1] (user)", "size": 8},
+    ]
+    assert found["smallest_change"]["id"] == "messages[0] (system)"  # type: ignore[index]
+
+
+def test_list_content() -> None:
+    messages = [user("old" * 9), answer(), {"role": "user", "content": [{"type": "text", "text": "new"}]}]
+    fitted = fit(messages, 10, len)
+    assert fitted.messages == messages[2:]
+    assert fitted.total == 3
+
+
+def test_a_trailing_tool_message_keeps_its_call_and_its_question() -> None:
+    messages = [user("old"), answer(), user(), calls("a"), result("a")]
+    fitted = fit(messages, 17, len)
+    assert fitted.messages == messages[2:]
+
+
+def test_an_orphan_tool_result_leaves() -> None:
+    messages = [SYSTEM, result("a"), user()]
+    fitted = fit(messages, 1_000, len)
+    assert fitted.messages == [SYSTEM, messages[2]]
+    assert (
+        fitted.steps[0].why == "no server takes a tool call without its results, or a result without its call"
+    )
+
+
+def test_parallel_tool_calls_stay_or_leave_together() -> None:
+    messages = [user("q"), calls("a", "b"), result("b"), result("a"), calls("c"), result("c"), answer()]
+    assert fit(messages, 40, len).messages == messages
+    for budget in range(7, 34):
+        kept = fit(messages, budget, len).messages
+        assert kept in ([messages[0], *messages[4:]], [messages[0], messages[6]])
+
+
+def test_a_call_without_all_its_results_leaves_but_not_the_last() -> None:
+    messages = [user(), calls("a", "b"), result("a"), user(), calls("c", "d"), result("c")]
+    assert fit(messages, 1_000, len).messages == [messages[0], *messages[3:]]
+
+
+def test_messages_of_an_sdk() -> None:
+    class Sdk:
+        def model_dump(self, **_: object) -> dict[str, Any]:
+            return answer()
+
+    messages = [user("old" * 99), Sdk(), user()]
+    assert fit(messages, 20, len).messages == [messages[2]]
+
+
+def test_pinned_by_place() -> None:
+    messages = [user("first"), answer(), user("2"), user("3")]
+    assert fit(messages, 7, len, pinned=[0]).messages == [messages[0], *messages[2:]]
+    assert fit(messages, 7, len, pinned=[-4]).messages == [messages[0], *messages[2:]]
+    with pytest.raises(InvalidBudget, match="none of them"):
+        fit(messages, 7, len, pinned=[4])
+
+
+def test_tools_count() -> None:
+    tools = [{"type": "function"}]
+    fitted = fit([user("a"), user("b")], 23, len, tools=tools)
+    assert fitted.total == 23 == 1 + len(json.dumps(tools))
+    with pytest.raises(ContextCriticalOverflow):
+        fit([user("b")], 22, len, tools=tools)
+
+
+def test_no_messages() -> None:
+    assert fit([], 0).messages == []
+    with pytest.raises(InvalidMessage, match="a list"):
+        fit("hello", 3)
+
+
+def test_a_lower_mark_gives_a_longer_list_the_same_cut() -> None:
+    messages: list[dict[str, Any]] = [SYSTEM]
+    starts = []
+    for n in range(40):
+        messages.append(user(f"question {n:02}"))
+        kept = fit(messages, 100, len, low_water="0.5")
+        assert kept.total <= 100
+        starts.append(kept.messages[1]["content"])
+        messages.append(answer("answer 123"))
+    assert len(set(starts)) < 15
+    assert starts == sorted(starts)
+
+
+def test_the_record() -> None:
+    messages = [SYSTEM, user(), answer(), user("3")]
+    fitted = fit(messages, 12, len)
+    record = fitted.to_dict()
+    assert record["total"] == 10
+    assert record["exact"] is False
+    assert record["exchanges"] == [
+        {"messages": [1, 2], "evicted": [1, 2], "decision": "evicted", "base_size": 14, "size": 0},
+        {"messages": [3], "evicted": [], "decision": "kept", "base_size": 1, "size": 1},
+    ]
+    assert json.loads(json.dumps(record)) == record
+    assert "evicted 2 messages (24 -> 10): the whole was 12 tokens over" in fitted.explain()
+    assert fit(messages, 12, len).digest == fitted.digest
+    assert fit(messages, 13, len).digest != fitted.digest
+
+
+def test_the_same_digest_in_another_process() -> None:
+    code = (
+        "from tokenbox import fit\n"
+        "m = [{'role': 'user', 'content': 'a b c ' * 9}, {'role': 'user', 'content': 'd'}]\n"
+        "print(fit(m, 5, 'o200k_base').digest)"
+    )
+    runs = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": "src"},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1")
+    }
+    assert len(runs) == 1
+
+
+TURNS = st.lists(
+    st.one_of(
+        st.builds(lambda t: [user(t)], st.text("ab", max_size=5)),
+        st.builds(lambda t: [answer(t)], st.text("ab", max_size=5)),
+        st.just([calls("x", "y"), result("y"), result("x", "long result")]),
+        st.just([SYSTEM]),
+        st.just([result("z")]),
+        st.just([calls("w", "v"), result("w")]),
+    ),
+    max_size=12,
+)
+
+
+@given(TURNS, st.integers(0, 80), st.sampled_from([1, "0.6"]))
+def test_what_is_sent_fits_and_is_taken_by_servers(
+    turns: list[list[dict[str, Any]]], budget: int, low_water: str | int
+) -> None:
+    messages = [dict(message) for turn in turns for message in turn]
+    try:
+        fitted = fit(messages, budget, len, low_water=low_water)
+    except ContextCriticalOverflow as overflow:
+        assert overflow.fixed_load > budget  # noqa: PT017  # most do not raise
+        return
+    assert fitted.total == sum(len(Message.of(m).counted_text) for m in fitted.messages) <= budget
+    kept = {id(message) for message in fitted.messages}
+    assert [m for m in messages if id(m) in kept] == fitted.messages
+    users = [m for m in messages if m["role"] == "user"]
+    assert not users or users[-1] in fitted.messages
+    assert sum(m["role"] == "system" for m in fitted.messages) == sum(m["role"] == "system" for m in messages)
+    waiting: list[str] = []
+    for place, message in enumerate(fitted.messages):
+        if message["role"] == "tool":
+            waiting.remove(message["tool_call_id"])
+            continue
+        assert not waiting
+        waiting = [call["id"] for call in message.get("tool_calls", ())]
+        assert place == 0 or message["role"] != "tool"
+    again = tokenbox.fit(fitted.messages, budget, len)
+    assert again.messages == fitted.messages
