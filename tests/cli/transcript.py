@@ -47,6 +47,7 @@ class CommandLine:
         with self.monkeypatch.context() as patch:
             patch.chdir(self.folder)
             patch.setenv("COLUMNS", "80")
+            patch.setenv("TOKENBOX_USER_CONFIG", "")  # whoever runs the tests may have one
             patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
             for name, stream in streams.items():
                 patch.setattr(sys, name, stream)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tokenbox.cli import count, diff, layout, lcp, lenses, pack, schema, tokenizers
+from tokenbox.cli import config, count, diff, layout, lcp, lenses, models, pack, schema, tokenizers
 from tokenbox.cli.outcome import Exit, report
 from tokenbox.cli.streams import (
     ReaderGoneError,
@@ -43,6 +43,9 @@ def build_app() -> typer.Typer:
         layout.layout,
         pack.pack,
         diff.diff,
+        models.models,
+        config.init,
+        config.config,
         tokenizers.tokenizers,
         lenses.lenses,
         schema.schema,

@@ -93,6 +93,11 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[Line]:
     return lines
 
 
+def line(text: str) -> Line:
+    """Text that is not laid out."""
+    return [Span(printable(text, charset()), Style.PLAIN)]
+
+
 def _row(
     texts: Sequence[str], widths: Sequence[int], first: Style = Style.STRONG, style: Style = Style.PLAIN
 ) -> Line:

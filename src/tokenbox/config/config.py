@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from tokenbox.catalog import Figure, Limit, Limits, Price
 from tokenbox.config.errors import Code, ConfigError
-from tokenbox.config.keys import ANY, KEYS, KeyName, key_of, key_text, parse_key
-from tokenbox.config.reading import unknown_key
+from tokenbox.config.keys import ANY, KEYS, KeyName, key_of, key_text
+from tokenbox.config.reading import name_of, unknown_key
 from tokenbox.config.setting import Level, Origin, Setting, shown
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Config:
 
     def setting(self, key: str | KeyName) -> Setting:
         """The effective setting of a key, its default where nothing is set. Raises :class:`ConfigError`."""
-        name = _name(key)
+        name = key if isinstance(key, tuple) else name_of(key)
         row = key_of(name)
         if row is None:
             raise ConfigError(unknown_key(name), code=Code.UNKNOWN_KEY, key=key_text(name))
@@ -214,17 +214,3 @@ def _agreed(settings: Sequence[Setting]) -> Setting:
                 key=first.name,
             )
     return first
-
-
-def _name(key: str | KeyName) -> KeyName:
-    if isinstance(key, tuple):
-        return key
-    name = parse_key(key)
-    if name is None:
-        raise ConfigError(
-            f"{key[:60]!r} is no key. Keys are written as policy.headroom, or as "
-            'models."gpt-5.1".max_ctx with a name that has dots.',
-            code=Code.UNKNOWN_KEY,
-            key=key[:60],
-        )
-    return name

@@ -72,6 +72,8 @@ def _flags(flags: Mapping[str, object], folder: Path) -> dict[KeyName, Setting]:
     for text, value in flags.items():
         name = parse_key(text)
         row = None if name is None else key_of(name)
+        if isinstance(value, str):
+            refuse_secrets(text, value, Origin(Level.FLAG, f"--{text.rpartition('.')[2].replace('_', '-')}"))
         if name is None or row is None:
             raise ConfigError(unknown_key(name or (text,)), code=Code.UNKNOWN_KEY, key=text)
         if value is not None:

@@ -11,6 +11,7 @@ from tokenbox.config.errors import Code, ConfigError
 from tokenbox.config.keys import (
     ANY,
     ELSEWHERE,
+    KEYS,
     Key,
     KeyName,
     Kind,
@@ -18,6 +19,7 @@ from tokenbox.config.keys import (
     key_of,
     key_text,
     names_near,
+    parse_key,
     tables,
 )
 from tokenbox.config.setting import Level, Origin, Setting
@@ -167,12 +169,30 @@ class _Reader:
         return self.error(name, Code.UNKNOWN_KEY, unknown_key(name))
 
 
+def name_of(text: str) -> KeyName:
+    """The key that a person wrote. Raises :class:`ConfigError`."""
+    name = parse_key(text)
+    if name is None:
+        raise ConfigError(
+            f"{text[:60]!r} is no key. Keys are written as policy.headroom, or as "
+            'models."gpt-5.1".max_ctx with a name that has dots.',
+            code=Code.UNKNOWN_KEY,
+            key=text[:60],
+        )
+    return name
+
+
 def unknown_key(name: KeyName) -> str:
     """What to say of a key that there is not: the nearest that there is."""
+    if len(name) > 3 and key_of((name[0], name[1], name[-1])) is not None:  # noqa: PLR2004
+        meant = key_text((name[0], ".".join(name[1:-1]), name[-1]))
+        return f"there is no key {key_text(name)}. A name with dots needs quotes: {meant}"
     known = names_near(name)
-    near = difflib.get_close_matches(name[-1][:100], known, 1)
+    near = [key_text((*name[:-1], word)) for word in difflib.get_close_matches(name[-1][:100], known, 1)]
+    if not known:
+        near = difflib.get_close_matches(key_text(name)[:100], [key.name for key in KEYS], 1)
     if near:
-        hint = f"Did you mean {key_text((*name[:-1], near[0]))}?"
+        hint = f"Did you mean {near[0]}?"
     elif known:
         hint = f"There are: {', '.join(key_text((*name[:-1], word)) for word in known)}."
     else:

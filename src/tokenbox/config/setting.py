@@ -30,7 +30,7 @@ class Origin:
 
     def __str__(self) -> str:
         if self.level is Level.FLAG:
-            return f"the flag {self.name}"
+            return f"the flag {self.name}" if (self.name or "").startswith("-") else f"{self.name}"
         if self.level is Level.ENVIRONMENT:
             return f"the environment, {self.name}"
         if self.level is Level.DEFAULT:
@@ -77,4 +77,6 @@ def shown(value: object) -> str:
         return "-"
     if isinstance(value, bool):
         return "true" if value else "false"
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "-"
+    return str(value)

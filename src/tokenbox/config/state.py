@@ -20,6 +20,7 @@ from tokenbox.config.keys import key_of, parse_key
 from tokenbox.config.places import FOLDER
 from tokenbox.config.values import from_toml
 from tokenbox.documents.files import FileProblemError, read_bytes
+from tokenbox.documents.source import Code as DocumentCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -42,15 +43,15 @@ def read_state(root: Path) -> State:
     """What is remembered for the project in ``root``. Never raises."""
     path = root / FOLDER / FILE
     try:
-        data = read_bytes(path, str(path), MAX_BYTES, "are what remembered choices may have")
+        data = read_bytes(path, FILE, MAX_BYTES, "are what remembered choices may have")
     except FileProblemError as problem:
-        return State() if not os.path.lexists(path) else _ignored(path, problem.message)
+        return State() if problem.code is DocumentCode.FILE_MISSING else _ignored(problem.message)
     try:
         content = json.loads(data)
     except (ValueError, RecursionError):
-        return _ignored(path, "it is not JSON")
+        return _ignored("it is not JSON")
     if not isinstance(content, dict) or not isinstance(content.get("values"), dict):
-        return _ignored(path, 'it has no "values"')
+        return _ignored('it has no "values"')
     return State(content["values"])
 
 
@@ -121,5 +122,7 @@ def _turn(lock: Path) -> Iterator[None]:
         yield
 
 
-def _ignored(path: Path, why: str) -> State:
-    return State(problems=(f"{path} is ignored: {why.rstrip('.')}. The next choice writes it anew.",))
+def _ignored(why: str) -> State:
+    return State(
+        problems=(f"{FOLDER}/{FILE} is ignored: {why.rstrip('.')}. The next choice writes it anew.",)
+    )

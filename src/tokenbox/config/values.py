@@ -20,7 +20,7 @@ MAX_DIGITS = 60
 MAX_TOKENS = 10**12
 MAX_TEXT = 10_000
 
-_NUMBER = re.compile(r"[+-]?(\d[\d_]*)?(\.\d+)?([eE][+-]?\d{1,3})?")
+_NUMBER = re.compile(r"[+-]?(\d[\d_]*)?(\.\d+)?([eE][+-]?\d{1,3})?", re.ASCII)
 _ENDPOINT = re.compile(r"https?://[^\s/@?#]+(/[^\s?#]*)?", re.IGNORECASE)
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,99}")
 # How keys of the known services begin, and what else no setting looks like.
@@ -48,7 +48,7 @@ def from_text(key: Key, text: str) -> object:
     if key.kind is Kind.BOOLEAN:
         value = _WORDS.get(text.strip().lower())
     elif key.kind in (Kind.TOKENS, Kind.WINDOW, Kind.COUNT):
-        value = int(text) if re.fullmatch(r"\s*\d[\d_]{0,30}\s*", text) else None
+        value = int(text) if re.fullmatch(r"\s*[0-9][0-9_]{0,30}\s*", text) else None
     elif key.kind in (Kind.TEXTS, Kind.CHOICES):
         value = [part.strip() for part in text.split(",") if part.strip()]
     return _checked(key, value)

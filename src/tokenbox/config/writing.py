@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tokenbox.config.errors import Code, ConfigError
 from tokenbox.config.keys import KeyName, Kind, key_of, key_text
 from tokenbox.config.places import FILE, FOLDER
-from tokenbox.config.reading import parse_file, parse_text, refuse_secrets, settings_in, unknown_key
+from tokenbox.config.reading import name_of, parse_file, parse_text, refuse_secrets, settings_in, unknown_key
 from tokenbox.config.setting import Level, Origin
 from tokenbox.config.state import replace_file
 from tokenbox.config.values import from_text
@@ -23,15 +23,16 @@ if TYPE_CHECKING:
 MAX_LINES = 200
 
 
-def write_setting(root: Path, name: KeyName, text: str) -> Path:
+def write_setting(root: Path, key: str, text: str) -> Path:
     """Set a key in the ``.tokenbox/config.toml`` of the folder ``root``, which is made if it is not there.
 
     ``text`` is the value as a flag would have it. Returns the file. Raises :class:`ConfigError`.
     """
+    name = name_of(key)
     row = key_of(name)
+    refuse_secrets(key_text(name), text, Origin(Level.FLAG, "tokenbox config set"))
     if row is None:
         raise ConfigError(unknown_key(name), code=Code.UNKNOWN_KEY, key=key_text(name))
-    refuse_secrets(key_text(name), text, Origin(Level.FLAG, "tokenbox config set"))
     value = from_text(row, text)
     if value is None:
         said = "" if row.kind in (Kind.VARIABLE, Kind.ENDPOINT) else f", not {text[:60]!r}"
@@ -72,7 +73,7 @@ def _with(text: str, name: KeyName, value: str, file: str) -> str:
     """``text`` with the key set, in the first of the places where it may stand that changes nothing else."""
     before = _settings(text, file)
     wanted = {**before, name: None}
-    for candidate in _candidates(text, name, f"{key_text(name[-1:])} = {value}", file):
+    for candidate in _candidates(text, name, value, file):
         try:
             after = _settings(candidate, file)
         except ConfigError:
@@ -94,18 +95,19 @@ def _settings(text: str, file: str) -> dict[KeyName, object]:
     return {name: setting.value for name, setting in found.items()}
 
 
-def _candidates(text: str, name: KeyName, entry: str, file: str) -> list[str]:
+def _candidates(text: str, name: KeyName, value: str, file: str) -> list[str]:
     """The text with the entry in place of the old one, or first in its table, or in a table at the end."""
-    source = parse_text(text, file)
-    lines = text.splitlines(keepends=True)
-    if lines and not lines[-1].endswith("\n"):
-        lines[-1] += "\n"
-    located = source.locate()
+    entry = f"{key_text(name[-1:])} = {value}"
+    located = parse_text(text, file).locate()
+    lines = [f"{line}\n" for line in text.split("\n")]  # TOML knows no other ends of lines
+    if lines[-1] == "\n":
+        lines.pop()
     found = []
     if name in located:
         at = located[name] - 1
         ends = range(at + 1, min(at + MAX_LINES, len(lines)) + 1)
-        found += ["".join([*lines[:at], f"{entry}\n", *lines[end:]]) for end in ends]
+        for new in (entry, f"{key_text(name)} = {value}"):  # in its table, or with dots
+            found += ["".join([*lines[:at], f"{new}\n", *lines[end:]]) for end in ends]
     elif name[:-1] in located:
         at = located[name[:-1]]
         found.append("".join([*lines[:at], f"{entry}\n", *lines[at:]]))

@@ -1,0 +1,140 @@
+"""``tokenbox config`` and ``tokenbox init``: what is set, where, and a file to begin with."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tokenbox.cli import terminal
+from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.streams import json_bytes, write_bytes, write_error, write_text
+from tokenbox.render.lines import printable
+
+if TYPE_CHECKING:
+    from tokenbox.config import Config
+
+
+def config(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEY | set KEY VALUE]", help="A key, to print its value; or set, to change one."
+        ),
+    ] = None,
+    keys: Annotated[bool, typer.Option("--keys", help="List every key there is.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Show every effective setting with where it came from, or one, or set one.
+
+    Flags come before TOKENBOX_... variables, those before .tokenbox/config.toml, that before
+    [tool.tokenbox] in pyproject.toml, that before the user's own file.
+
+    Example: tokenbox config set policy.headroom 0.05
+    """
+    with reporting(as_json=as_json):
+        from tokenbox.config import load  # noqa: PLC0415
+
+        if keys:
+            _show_keys(words, as_json=as_json)
+            return Exit.OK
+        if words and words[0] == "set":
+            _set(words[1:], as_json=as_json)
+            return Exit.OK
+        if words and len(words) > 1:
+            raise UsageProblem("tokenbox config takes one KEY, or: tokenbox config set KEY VALUE")
+        found = load(os.curdir)
+        for problem in found.problems:
+            write_error(f"warning: {printable(problem)}\n")
+        if words:
+            _show_one(found, words[0], as_json=as_json)
+        else:
+            _show_all(found, as_json=as_json)
+    return Exit.OK
+
+
+def _show_one(found: Config, key: str, *, as_json: bool) -> None:
+    from tokenbox.config.setting import shown  # noqa: PLC0415
+
+    setting = found.setting(key)
+    if as_json:
+        write_bytes(json_bytes(setting.to_dict()))
+        return
+    write_text(f"{printable(shown(setting.value))}\n")
+    write_error(f"from: {printable(setting.source)}\n")
+
+
+def _show_all(found: Config, *, as_json: bool) -> None:
+    from tokenbox.config.setting import shown  # noqa: PLC0415
+
+    settings = found.settings()
+    if as_json:
+        record = {
+            "project": None if found.root is None else str(found.root),
+            "files": list(found.files),
+            "settings": [setting.to_dict() for setting in settings],
+        }
+        write_bytes(json_bytes(record))
+        return
+    rows = [(setting.name, shown(setting.value), setting.source) for setting in settings]
+    terminal.show(terminal.table(("key", "value", "from"), rows))
+    if found.root is None:
+        write_error("No project here: tokenbox init makes .tokenbox/config.toml.\n")
+
+
+def _show_keys(words: list[str] | None, *, as_json: bool) -> None:
+    from tokenbox.config import KEYS  # noqa: PLC0415
+    from tokenbox.config.setting import plain, shown  # noqa: PLC0415
+
+    if words:
+        raise UsageProblem("--keys lists every key. Leave out the rest.")
+    if as_json:
+        records = [
+            {
+                "key": key.name,
+                "expected": key.expected,
+                "default": plain(key.default),
+                "variable": key.variable,
+                "doc": key.doc,
+            }
+            for key in KEYS
+        ]
+        write_bytes(json_bytes(records))
+        return
+    rows = [(key.name, shown(key.default), key.variable or "-", key.doc) for key in KEYS]
+    terminal.show(terminal.table(("key", "default", "variable", "what it is"), rows))
+
+
+def _set(words: list[str], *, as_json: bool) -> None:
+    from tokenbox.config import find_project, load, write_setting  # noqa: PLC0415
+
+    if len(words) != 2:  # noqa: PLR2004  # a key and its value
+        raise UsageProblem("name a key and its value: tokenbox config set policy.headroom 0.05")
+    key, value = words
+    here = Path.cwd()
+    project = find_project(here)
+    file = write_setting(here if project is None else project.root, key, value)
+    setting = load(here).setting(key)
+    if as_json:
+        write_bytes(json_bytes(setting.to_dict()))
+        return
+    write_error(f"set in {printable(os.path.relpath(file, here))}\n")
+    if setting.origin.name is None or not file.samefile(here / setting.origin.name):
+        write_error(f"note: {printable(setting.source)} comes before it.\n")
+
+
+def init(
+    force: Annotated[bool, typer.Option("--force", help="Replace a config that is there.")] = False,
+) -> int:
+    """Write .tokenbox/config.toml, with comments, and a .gitignore beside it.
+
+    Example: tokenbox init
+    """
+    with reporting():
+        from tokenbox.config import init as begin  # noqa: PLC0415
+
+        for file in begin(Path(), force=force):
+            write_text(f"{file}\n")
+    return Exit.OK

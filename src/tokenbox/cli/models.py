@@ -1,0 +1,188 @@
+"""``tokenbox models``: what models hold and cost, who says so, and who says otherwise."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tokenbox.cli import terminal
+from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.streams import json_bytes, write_bytes, write_error
+from tokenbox.errors import TokenboxError
+from tokenbox.render.lines import printable
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+    from tokenbox.catalog import Disagreement, Figure, Limit, ModelInfo, Price
+    from tokenbox.config import Config
+
+# More of what a query may mean is left out, unless it is asked for.
+MANY = 20
+HEADS = ("model", "window", "max input", "max output", "tokenizer", "$ in", "cached", "out", "price from")
+
+
+class UnknownModel(TokenboxError):
+    """No model is called so."""
+
+    code = "unknown_model"
+
+
+def models(
+    query: Annotated[
+        list[str] | None, typer.Argument(metavar="[QUERY]", help="An id, or words of it.")
+    ] = None,
+    everyone: Annotated[
+        bool, typer.Option("--all", help="Also who serves other makers' models, and all of a long list.")
+    ] = False,
+    on: Annotated[str | None, typer.Option(metavar="DAY", help="The day of the prices; else today.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Show what models hold and cost, each figure with its source. Uses no network.
+
+    Sources that disagree are shown; the smallest figure counts, unless you configure one.
+
+    Example: tokenbox models gpt-5
+    """
+    with reporting(as_json=as_json):
+        from tokenbox.catalog import price  # noqa: PLC0415
+        from tokenbox.config import load  # noqa: PLC0415
+
+        day = _day(on)
+        config = load(os.curdir)
+        wanted = " ".join(query or ())
+        infos, left_out = _found(wanted, config, everyone=everyone)
+        own_prices = config.catalog_prices()
+        priced = [(info, price(info.id, day, configured=own_prices)) for info in infos]
+        for problem in config.problems:
+            write_error(f"warning: {printable(problem)}\n")
+        if as_json:
+            write_bytes(json_bytes([_record(info, cost) for info, cost in priced]))
+            return Exit.OK
+        _show(priced)
+        if left_out:
+            write_error(f"{left_out:,} more: tokenbox models {printable(wanted)} --all\n".replace("  ", " "))
+        if infos:
+            write_error(f"To correct a figure: {_correction(infos[0].id)}\n")
+    return Exit.OK
+
+
+def _day(text: str | None) -> date:
+    if text is None:
+        return datetime.now(UTC).date()
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise UsageProblem(f"--on takes a day, as in 2026-11-21; not {text[:40]!r}.") from None
+
+
+def _found(wanted: str, config: Config, *, everyone: bool) -> tuple[list[ModelInfo], int]:
+    """The models to show, and how many more there are."""
+    from tokenbox.catalog import find, nearest  # noqa: PLC0415
+
+    said = config.catalog_limits()
+    infos = find(wanted, configured=said, makers_only=not everyone)
+    if not infos:
+        infos = find(wanted, configured=said)
+    if not infos:
+        near = nearest(wanted)
+        others = ", ".join(near[:-1])
+        meant = f"{others} or {near[-1]}" if others else "".join(near)
+        hint = f"Did you mean {meant}?" if near else "tokenbox models lists all."
+        raise UnknownModel(f"no model is called {wanted[:80]!r}. {hint}", model=wanted[:80], nearest=near)
+    if not wanted and not everyone:
+        return [info for info in infos if info.max_output_tokens is not None or info.id in said], 0
+    shown = infos if everyone else infos[:MANY]
+    return shown, len(infos) - len(shown)
+
+
+def _record(info: ModelInfo, cost: Price | None) -> dict[str, object]:
+    return {**info.to_dict(), "price": None if cost is None else cost.to_dict()}
+
+
+@dataclass
+class _Sources:
+    """The sources met so far, each with its number."""
+
+    numbers: dict[str, int] = field(default_factory=dict)
+
+    def mark(self, source: str, day: str | None) -> str:
+        said = source if day is None else f"{source} ({day})"
+        return f"[{self.numbers.setdefault(said, len(self.numbers) + 1)}]"
+
+    def figure(self, figure: Figure | None, *, disputed: bool = False) -> str:
+        if figure is None or figure.value is None:
+            return "-"
+        return f"{figure.value:,}{'!' if disputed else ''} {self.mark(figure.source, figure.date)}"
+
+
+def _show(priced: list[tuple[ModelInfo, Price | None]]) -> None:
+    sources = _Sources()
+    rows = []
+    for info, cost in priced:
+        disputed = {found.limit for found in info.disagreements}
+        rows.append(
+            (
+                info.id,
+                *(sources.figure(info.figure(limit), disputed=limit in disputed) for limit in _limits()),
+                _tokenizer(info, sources),
+                *_price(cost, sources),
+            )
+        )
+    terminal.show(terminal.table(HEADS, rows))
+    notes = [_dispute(info, found, sources) for info, _ in priced for found in info.disagreements]
+    notes += [line for info, cost in priced for line in _price_notes(info, cost)]
+    for line in (*notes, *(f"[{number}] {said}" for said, number in sources.numbers.items())):
+        terminal.show([terminal.line(line)])
+
+
+def _limits() -> tuple[Limit, ...]:
+    from tokenbox.catalog import Limit  # noqa: PLC0415
+
+    return tuple(Limit)
+
+
+def _tokenizer(info: ModelInfo, sources: _Sources) -> str:
+    if info.tokenizer is None:
+        return "-"
+    return f"{info.tokenizer.name or 'none public'} {sources.mark(info.tokenizer.source, None)}"
+
+
+def _price(cost: Price | None, sources: _Sources) -> tuple[str, str, str, str]:
+    if cost is None:
+        return "unpriced", "-", "-", "-"
+    more = "+" if cost.tiers else ""
+    into, read, out = (_dollars(rate) for rate in (cost.input, cost.cached_input, cost.output))
+    return f"{into}{more}", read, f"{out}{more}", sources.mark(cost.source, cost.date)
+
+
+def _dollars(rate: Decimal | None) -> str:
+    return "-" if rate is None else format(rate.normalize(), "f")
+
+
+def _dispute(info: ModelInfo, found: Disagreement, sources: _Sources) -> str:
+    others = ", ".join(sources.figure(figure) for figure in found.others)
+    counts = sources.figure(found.chosen)
+    what = found.limit.value.replace("_", " ")
+    return f"! {info.id}: {what} {counts} counts ({found.rule.value}); also said: {others}"
+
+
+def _price_notes(info: ModelInfo, cost: Price | None) -> list[str]:
+    if cost is None:
+        return []
+    tiers = [
+        f"+ {info.id}: above {tier.above:,} input tokens the whole request costs "
+        f"{_dollars(tier.input)} in, {_dollars(tier.cached_input)} cached, {_dollars(tier.output)} out"
+        for tier in cost.tiers
+    ]
+    return tiers if cost.note is None else [*tiers, f"+ {info.id}: {cost.note}"]
+
+
+def _correction(model: str) -> str:
+    from tokenbox.config.keys import key_text  # noqa: PLC0415
+
+    return f"tokenbox config set '{key_text(('catalog', model, 'max_input_tokens'))}' 100000"

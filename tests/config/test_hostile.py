@@ -1,0 +1,379 @@
+"""Bad settings end in one message with file, line and key; never in a traceback, a wait or a lost file."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tokenbox.config import Config, ConfigError, forget, init, load, read_state, remember, write_setting
+from tokenbox.config.errors import Code
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+ALONE = {"TOKENBOX_USER_CONFIG": ""}
+
+
+def loaded(folder: Path, text: str | bytes) -> Config:
+    (folder / ".tokenbox").mkdir(exist_ok=True)
+    data = text.encode() if isinstance(text, str) else text
+    (folder / ".tokenbox" / "config.toml").write_bytes(data)
+    return load(folder, ALONE)
+
+
+class Bad(NamedTuple):
+    """A file that is refused: with which code, at which line, saying what."""
+
+    text: str | bytes
+    code: Code
+    line: int | None
+    says: str
+
+
+BAD = [
+    Bad('\nmodle = "x"', Code.UNKNOWN_KEY, 2, "no key modle. Did you mean model?"),
+    Bad("[policy]\nheadrom = 1", Code.UNKNOWN_KEY, 2, "Did you mean policy.headroom?"),
+    Bad("[polcy]\nheadroom = 1", Code.UNKNOWN_KEY, 1, "Did you mean policy?"),
+    Bad("[models.x]\nkeyenv = 'A'", Code.UNKNOWN_KEY, 2, "Did you mean models.x.key_env?"),
+    Bad("[models.gpt-5.1]\nmax_ctx = 3", Code.UNKNOWN_KEY, 1, '[models."gpt-5.1"]'),
+    Bad("[catalog.gpt-5.1-mini]\ndate = 2026-01-01", Code.UNKNOWN_KEY, 1, '[catalog."gpt-5.1-mini"]'),
+    Bad("[pack]\nignore = []", Code.UNKNOWN_KEY, 1, "[tool.tokenbox.pack] in pyproject.toml"),
+    Bad(
+        "[policy]\nmax_ctx = '5'",
+        Code.WRONG_TYPE,
+        2,
+        'policy.max_ctx must be a whole number of tokens, 1 or more, not "5"',
+    ),
+    Bad("[policy]\nmax_ctx = true", Code.WRONG_TYPE, 2, "not true"),
+    Bad("[policy]\nmax_ctx = 0", Code.BAD_VALUE, 2, "not 0"),
+    Bad("[policy]\nmax_ctx = 1.5", Code.BAD_VALUE, 2, "not 1.5"),
+    Bad("[policy]\nmax_ctx = -9999999999999999999999", Code.BAD_VALUE, 2, "not -9999999999999999999999"),
+    Bad(f"[policy]\nmax_ctx = 0x{'f' * 9999}", Code.BAD_VALUE, 2, "39,996 bits"),
+    Bad(f"[policy]\nmax_ctx = {'9' * 9999}", Code.SYNTAX, None, "too many digits"),
+    Bad("policy.headroom = nan", Code.BAD_VALUE, 1, "not NaN"),
+    Bad("policy.headroom = -inf", Code.BAD_VALUE, 1, "not -Infinity"),
+    Bad("policy.headroom = 1", Code.BAD_VALUE, 1, "not 1"),
+    Bad("policy.headroom = 1e999999999", Code.BAD_VALUE, 1, "not 1E+999999999"),
+    Bad("policy.headroom = '5 %'", Code.WRONG_TYPE, 1, 'as in "0.05", not "5 %"'),
+    Bad("policy.headroom = '٠.١'", Code.WRONG_TYPE, 1, "must be an exact fraction"),
+    Bad("policy = 3", Code.WRONG_TYPE, 1, "policy must be a table, [policy]"),
+    Bad("models.x = 3", Code.WRONG_TYPE, 1, "models.x must be a table"),
+    Bad("tokenizers.x.y = 3", Code.WRONG_TYPE, 1, "tokenizers.x must be the name of a tokenizer"),
+    Bad("[[models]]\nkind = 'vllm'", Code.WRONG_TYPE, 1, "models must be a table"),
+    Bad("[models.x]\nkind = 'olama'", Code.BAD_VALUE, 2, "ollama"),
+    Bad("[models.x]\nendpoint = 'localhost:8080'", Code.BAD_VALUE, 2, "as in http://localhost:8080"),
+    Bad("shell.allow = [1]", Code.BAD_VALUE, 1, "a list of texts"),
+    Bad("catalog.x.date = 'today'", Code.BAD_VALUE, 1, "a day"),
+    Bad("model = ''", Code.BAD_VALUE, 1, "must be text"),
+    Bad('model = "\\u0000"', Code.BAD_VALUE, 1, "must be text"),
+    Bad("model = 1\nmodel = 2", Code.SYNTAX, 2, "a second time"),
+    Bad("a = [[[", Code.SYNTAX, 1, "not valid TOML"),
+    Bad("a = " + "[" * 5000, Code.SYNTAX, None, "nested"),
+    Bad(".".join("a" * 5000) + " = 1", Code.SYNTAX, 1, "levels deep"),
+    Bad(b'model = "\xff"', Code.UNREADABLE, None, "not UTF-8"),
+    Bad('model = "x"'.encode("utf-16"), Code.UNREADABLE, None, "not UTF-8"),
+    Bad(b"#" * (1 << 20) + b"#", Code.UNREADABLE, None, "1,048,576"),
+]
+
+
+@pytest.mark.parametrize("bad", BAD, ids=lambda bad: f"{bad.text[:30]!r}")
+def test_what_is_wrong_is_named(tmp_path: Path, bad: Bad) -> None:
+    with pytest.raises(ConfigError) as caught:
+        loaded(tmp_path, bad.text)
+    error = caught.value
+    assert (error.code, error.details["line"]) == (bad.code.value, bad.line)
+    place = ".tokenbox/config.toml" if bad.line is None else f".tokenbox/config.toml:{bad.line}"
+    assert error.message.startswith(f"{place}: ")
+    assert bad.says in error.message
+    assert len(error.message) < 700
+
+
+SECRETS = [
+    "models.x.key = '{}'",
+    "models.x.api-key = '{}'",
+    "models.x.key_env = '{}'",
+    "models.x.keyring = '{}'",
+    "models.x.endpoint = 'https://me:{}@host/v1'",
+    "models.x.endpoint = 'https://host/v1?api_key={}'",
+    "api_key = '{}'",
+    "model = '{}'",
+    "shell.allow = ['ls', '{}']",
+    "gateway_token = '{}'",
+]
+KEY = "sk-proj-abcdefghijklmnop0123456789"
+
+
+@pytest.mark.parametrize("line", SECRETS)
+def test_a_key_in_a_file_is_refused_and_not_repeated(tmp_path: Path, line: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        loaded(tmp_path, line.format(KEY))
+    said = json.dumps(caught.value.to_dict()) + repr(caught.value)
+    assert caught.value.code == Code.SECRET.value
+    assert "abcdefghijklmnop" not in said
+    assert "key_env" in said
+
+
+@pytest.mark.parametrize("text", ["abcdefabcdef0123", "hunter2", KEY])
+def test_a_key_where_its_variable_should_be_named_is_never_repeated(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        loaded(tmp_path, f"models.x.key_env = '{text}'")
+    assert text not in str(caught.value.to_dict())
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path / "elsewhere", ALONE, {"models.x.key_env": text})
+    assert text not in str(caught.value.to_dict())
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [("TOKENBOX_MODEL", KEY), ("TOKENBOX_POLICY_HEADROOM", "2"), ("TOKENBOX_TOKENIZE_TIMEOUT", "soon")],
+)
+def test_a_bad_variable_is_named(tmp_path: Path, variable: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=variable):
+        load(tmp_path, {**ALONE, variable: text})
+
+
+def test_a_variable_that_is_no_setting_is_told_of_and_stops_nothing(tmp_path: Path) -> None:
+    found = load(tmp_path, {**ALONE, "TOKENBOX_MODLE": KEY, "TOKENBOX_MODEL": "m"})
+    assert found.value("model") == "m"
+    assert found.problems == (
+        "the environment has TOKENBOX_MODLE, which is no setting. Did you mean TOKENBOX_MODEL?",
+    )
+
+
+def outcome(load_it: Callable[[], Config]) -> Config | ConfigError:
+    try:
+        return load_it()
+    except ConfigError as error:
+        return error
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@given(st.binary(max_size=200) | st.text(max_size=200).map(lambda text: text.encode("utf-8", "replace")))
+def test_any_bytes_are_settings_or_a_clear_error(tmp_path: Path, data: bytes) -> None:
+    found = outcome(lambda: loaded(tmp_path, data))
+    if isinstance(found, ConfigError):
+        assert found.message.startswith(".tokenbox/config.toml")
+    else:
+        assert found.settings()
+
+
+values = st.recursive(
+    st.integers() | st.booleans() | st.decimals() | st.text(max_size=20) | st.dates(),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.sampled_from(
+        ["policy.headroom", "policy.max_ctx", "model", "shell.allow", "tokenize.timeout", "x.y", ""]
+    ),
+    values,
+)
+def test_any_flag_is_a_setting_or_a_clear_error(tmp_path: Path, key: str, value: object) -> None:
+    found = outcome(lambda: load(tmp_path, ALONE, {key: value}))
+    if isinstance(found, ConfigError):
+        assert found.message
+    else:
+        assert not isinstance(found.value(key), float)
+
+
+@pytest.mark.parametrize("name", [".tokenbox/config.toml", "pyproject.toml"])
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    (tmp_path / ".tokenbox").mkdir()
+    os.mkfifo(tmp_path / name)
+    if name == "pyproject.toml":
+        assert load(tmp_path, ALONE).value("model") is None
+    else:
+        with pytest.raises(ConfigError, match="pipe"):
+            load(tmp_path, ALONE)
+
+
+def test_links_in_a_circle(tmp_path: Path) -> None:
+    (tmp_path / ".tokenbox").mkdir()
+    (tmp_path / ".tokenbox" / "config.toml").symlink_to("config.toml")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load(tmp_path, ALONE)
+
+
+def test_a_broken_pyproject_that_is_not_ours_is_none_of_our_business(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.other\n# tokenbox\n")
+    assert load(tmp_path, ALONE).value("model") is None
+    (tmp_path / "pyproject.toml").write_text("[tool.tokenbox]\nmodel = \n")
+    with pytest.raises(ConfigError, match=r"pyproject\.toml:2"):
+        load(tmp_path, ALONE)
+
+
+def test_two_entries_for_a_model_that_do_not_agree(tmp_path: Path) -> None:
+    found = loaded(tmp_path, '[models.a]\nmodel = "m"\nmax_ctx = 1\n[models.b]\nmodel = "m"\nmax_ctx = 2\n')
+    assert found.policy_for("a").max_ctx == 1
+    with pytest.raises(
+        ConfigError, match=r"models\.a\.max_ctx .* is 1, models\.b\.max_ctx .* is 2"
+    ) as caught:
+        found.policy_for("m")
+    assert caught.value.code == Code.AMBIGUOUS.value
+
+
+# State.
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "null", '{"values": 3}', "\xff", "[" * 100_000, '{"values": {"model": 7}}']
+)
+def test_a_state_that_cannot_be_used_is_told_of_and_ignored(tmp_path: Path, content: str) -> None:
+    (tmp_path / ".tokenbox").mkdir()
+    (tmp_path / ".tokenbox" / "state.json").write_bytes(content.encode("latin-1"))
+    found = load(tmp_path, ALONE)
+    assert found.value("model") is None
+    assert bool(found.problems) == (not content.endswith("7}}"))
+    remember(tmp_path, "model", "new")
+    assert load(tmp_path, ALONE).value("model") == "new"
+    assert load(tmp_path, ALONE).problems == ()
+
+
+def test_a_choice_is_remembered_until_it_is_forgotten(tmp_path: Path) -> None:
+    remember(tmp_path, "model", "héllo")
+    assert read_state(tmp_path).values == {"model": "héllo"}
+    assert load(tmp_path, ALONE).source("model") == ".tokenbox/state.json"
+    forget(tmp_path, "model")
+    assert load(tmp_path, ALONE).value("model") is None
+    for key, value in [("policy.headroom", "0.1"), ("nonsense", 1), ("model", 7)]:
+        with pytest.raises(ConfigError, match="nothing to remember"):
+            remember(tmp_path, key, value)
+
+
+WRITERS = 8
+WRITE = """
+import sys
+from pathlib import Path
+from tokenbox.config import state
+root, who = Path(sys.argv[1]), sys.argv[2]
+for n in range(40):
+    state._change(root, {who: n, f"{who}-{n}": n})
+"""
+
+
+def test_writers_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITE, str(tmp_path), f"w{n}"]) for n in range(WRITERS)
+    ]
+    while any(writer.poll() is None for writer in writers):
+        assert read_state(tmp_path).problems == ()  # never half of a file
+    assert [writer.returncode for writer in writers] == [0] * WRITERS
+    values = read_state(tmp_path).values
+    assert values == {
+        **{f"w{n}": 39 for n in range(WRITERS)},
+        **{f"w{n}-{i}": i for n in range(WRITERS) for i in range(40)},
+    }
+    left = {path.name for path in (tmp_path / ".tokenbox").iterdir()}
+    assert left == {"state.json", "state.lock"}
+
+
+def test_a_state_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / ".tokenbox").write_text("a file where the folder should be")
+    with pytest.raises(ConfigError, match="cannot be remembered") as caught:
+        remember(tmp_path, "model", "m")
+    assert caught.value.code == Code.NOT_WRITTEN.value
+
+
+# Writing settings.
+
+
+def test_init_writes_what_can_be_read_and_overwrites_only_if_told(tmp_path: Path) -> None:
+    assert [path.name for path in init(tmp_path)] == ["config.toml", ".gitignore"]
+    file = tmp_path / ".tokenbox" / "config.toml"
+    template = file.read_text()
+    assert load(tmp_path, ALONE).layers[-1] == {}
+    # Every line that is commented out is a good one.
+    bare = "\n".join(
+        line.removeprefix("# ")
+        if line.startswith(("# [", "# ")) and (" = " in line or line.startswith("# ["))
+        else line
+        for line in template.splitlines()
+    )
+    file.write_text(bare)
+    found = load(tmp_path, ALONE)
+    assert len(found.layers[-1]) > 10
+    with pytest.raises(ConfigError, match="--force"):
+        init(tmp_path)
+    assert file.read_text() == bare
+    assert [path.name for path in init(tmp_path, force=True)] == ["config.toml"]
+    assert file.read_text() == template
+
+
+@pytest.mark.parametrize(
+    ("before", "key", "value", "after"),
+    [
+        ("", "model", "m", 'model = "m"\n'),
+        ("", "policy.headroom", "0.10", '[policy]\nheadroom = "0.10"\n'),
+        ("# mine\n[policy] # p\nmax_ctx = 5\n", "policy.max_ctx", "6", "# mine\n[policy] # p\nmax_ctx = 6\n"),
+        ("[policy]\nmax_ctx = 5", "policy.headroom", "0", '[policy]\nheadroom = "0"\nmax_ctx = 5\n'),
+        ("[policy]\nmax_ctx = 5\n", "model", "m", 'model = "m"\n[policy]\nmax_ctx = 5\n'),
+        (
+            "[tokenizers]\nbaselines = [\n  'gpt-bpe', # x\n]\nheuristic = true\n",
+            "tokenizers.baselines",
+            "gpt-bpe,llama3-bpe",
+            '[tokenizers]\nbaselines = ["gpt-bpe", "llama3-bpe"]\nheuristic = true\n',
+        ),
+        ("[shell]\n", 'models."a.b".max_ctx', "7", '[shell]\n\n[models."a.b"]\nmax_ctx = 7\n'),
+        ("policy.max_ctx = 5\r\n", "policy.max_ctx", "6", "policy.max_ctx = 6\n"),
+        ("policy = {max_ctx = 5, headroom = 0.1}\n", "policy.max_ctx", "6", None),
+    ],
+)
+def test_a_setting_is_written_where_it_belongs(
+    tmp_path: Path, before: str, key: str, value: str, after: str | None
+) -> None:
+    loaded(tmp_path, before)
+    file = tmp_path / ".tokenbox" / "config.toml"
+    if after is None:
+        with pytest.raises(ConfigError, match="by hand"):
+            write_setting(tmp_path, key, value)
+        assert file.read_bytes().decode() == before
+    else:
+        write_setting(tmp_path, key, value)
+        assert file.read_text() == after
+        assert str(load(tmp_path, ALONE).value(key)) in (value, "('gpt-bpe', 'llama3-bpe')")
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=30)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["model", "shell.prompt", "models.x.model", 'models."é ]".model']), texts)
+    )
+)
+def test_what_is_written_is_what_is_read(tmp_path: Path, writes: list[tuple[str, str]]) -> None:
+    loaded(tmp_path, "# a comment\n[policy]\nheadroom = 0.1\n")
+    for key, text in writes:
+        write_setting(tmp_path, key, text)
+    found = load(tmp_path, ALONE)
+    assert {key: found.value(key) for key in dict(writes)} == dict(writes)
+    assert found.source("policy.headroom").startswith(".tokenbox/config.toml:")
+
+
+@pytest.mark.parametrize(("key", "value"), [("models.x.key_env", KEY), ("model", KEY), ("models.x.key", "x")])
+def test_a_key_is_not_written(tmp_path: Path, key: str, value: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        write_setting(tmp_path, key, value)
+    assert KEY not in str(caught.value.to_dict())
+    assert not (tmp_path / ".tokenbox" / "config.toml").exists()
+
+
+def test_a_config_that_is_wrong_is_not_made_worse(tmp_path: Path) -> None:
+    (tmp_path / ".tokenbox").mkdir()
+    file = tmp_path / ".tokenbox" / "config.toml"
+    file.write_text("model = [\n")
+    with pytest.raises(ConfigError, match="not valid TOML"):
+        write_setting(tmp_path, "model", "m")
+    assert file.read_text() == "model = [\n"
