@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from tests.llama.server import llama, start_llama
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 __all__ = ["golden", "llama", "pytest_addoption", "start_llama"]
 
@@ -42,6 +42,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="rewrite the files in tests/golden from what the code does now, and compare nothing",
     )
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Counts are remembered for these tests only, also by the processes they start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TOKENBOX_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture

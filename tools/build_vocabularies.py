@@ -73,7 +73,8 @@ def build(wheel: Path) -> None:
     for name, data in sorted(found.items()):
         target = DATA / f"{name}.xz"
         target.write_bytes(pack(read_rank_file(data, name)))
-        sys.stdout.write(f"{target.name}: {target.stat().st_size:,} bytes\n")
+        digest = hashlib.sha256(target.read_bytes()).hexdigest()
+        sys.stdout.write(f"{target.name}: {target.stat().st_size:,} bytes, PACKED_SHA256 {digest}\n")
 
 
 def main(arguments: list[str]) -> None:

@@ -435,3 +435,24 @@ def test_a_bug_is_called_one(tokenbox: CommandLine, monkeypatch: pytest.MonkeyPa
     assert result.status == 1
     assert json.loads(result.out)["error"]["code"] == "internal_error"
     assert result.err.startswith("error: ZeroDivisionError: oops (internal_error)\nThis is a bug in tokenbox")
+
+
+def test_a_pack_is_the_same_with_remembered_counts_and_loads_no_vocabulary(
+    tokenbox: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tokenbox.tokenizers.bpe import baseline  # noqa: PLC0415
+
+    (tokenbox.folder / "p").mkdir()
+    for n in range(30):
+        (tokenbox.folder / "p" / f"f{n}.py").write_text(f"def f{n}():\n    return {n}\n" * 40)
+    fresh = baseline("o200k_base")
+    monkeypatch.setattr("tokenbox.tokenizers.registry.get", lambda *_, **__: fresh)
+    commands = [("pack", "p"), ("pack", "p", "-b", "900", "--explain"), ("pack", "p", "--tree")]
+    expected = [tokenbox(*command, "--no-cache") for command in commands]
+    first = [tokenbox(*command) for command in commands]
+    unloaded = baseline("o200k_base")
+    monkeypatch.setattr("tokenbox.tokenizers.registry.get", lambda *_, **__: unloaded)
+    again = [tokenbox(*command) for command in commands]
+    assert expected == first == again
+    monkeypatch.setattr(unloaded, "count_batch", lambda _: pytest.fail("counted again"))
+    assert tokenbox("pack", "p", "--tree") == expected[2]

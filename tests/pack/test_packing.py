@@ -13,9 +13,10 @@ from tokenbox.compose.render_blocks import render_blocks
 from tokenbox.content.block_kinds import Priority
 from tokenbox.content.blocks import CodeBlock, DiffBlock, FileTreeBlock, resolve_priorities
 from tokenbox.lcp import decode, encode
+from tokenbox.pack import CountAhead, collect, survey
 from tokenbox.pack.difference import GitProblem
-from tokenbox.pack.packing import least_outline
 from tokenbox.tokenizers import registry
+from tokenbox.tokenizers.cache import CountCache
 
 if TYPE_CHECKING:
     from tests.pack.conftest import Make, Packed
@@ -120,20 +121,16 @@ def test_summaries_are_made_only_when_asked_for(
     assert asked
 
 
-def test_an_outline_counts_what_was_foreseen_at_least() -> None:
+def test_an_outline_that_would_fit_is_made() -> None:
     pytest.importorskip("tree_sitter_python", reason="outlines need the extra")
-    from tokenbox.pack import collect, survey  # noqa: PLC0415
-
     counter = registry.get("o200k_base")
-    result = collect(survey([ROOT / "src" / "tokenbox" / "content"]))
+    result = collect(survey([ROOT / "src" / "tokenbox"]))
     checked = 0
     for index, block in enumerate(result.blocks):
         summary = result.summary(index) if isinstance(block, CodeBlock) else None
         if summary is not None and summary.startswith("[outline"):
-            layout = render_blocks(
-                [block], counter, verbosity="summary", summarize=lambda _i, _r, s=summary: s
-            )
-            assert least_outline(block) <= layout.total
+            assert result.summary(index, counter.count(summary)) == summary
+            assert result.summary(index, 15) is None
             checked += 1
     assert checked > 5
 
@@ -151,3 +148,35 @@ def test_this_package_in_no_budget_is_ever_over(packed: Packed, mode: str) -> No
 def test_a_pack_file_keeps_everything(folder: Make, packed: Packed) -> None:
     result = packed(folder({"a.py": "def f():\n    return 1\n" * 9, "b.md": "# b\n" * 40, "tests/t.py": "t"}))
     assert decode(encode(result.summarized())).blocks == result.summarized()
+
+
+class Recorded(CountCache):
+    """Knows how many texts had to be counted."""
+
+    @property
+    def counted(self) -> int:
+        return self.info().misses
+
+
+def test_counting_ahead_leaves_no_content_to_count(folder: Make) -> None:
+    # Several jobs, and a last one that is small.
+    root = folder({f"f{n}.py": f"x = {n}\n" * 40_000 for n in range(9)})
+    cache, counter = Recorded(), registry.get("o200k_base")
+    with CountAhead(counter, cache) as ahead:
+        result = collect(survey([root]), made=ahead.add)
+    assert cache.counted == 10
+    layout = render_blocks(result.blocks, counter, cache=cache)
+    assert cache.counted == 10
+    assert layout.total == counter.count(layout.text)
+
+
+def test_what_fails_ends_the_counting_ahead(folder: Make) -> None:
+    with pytest.raises(GitProblem), CountAhead(registry.get("o200k_base"), CountCache()) as ahead:
+        collect(survey([folder({"a.py": "x"})]), diff="HEAD", made=ahead.add)
+
+
+def test_what_costs_nothing_to_count_is_not_counted_ahead(folder: Make) -> None:
+    cache = Recorded()
+    with CountAhead(registry.get("utf8-bytes"), cache) as ahead:
+        collect(survey([folder({"a.py": "x"})]), made=ahead.add)
+    assert cache.counted == 0

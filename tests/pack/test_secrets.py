@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import pytest
 from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tokenbox.pack import secrets
 from tokenbox.pack.secrets import DETECTORS, NOT_USED, redact
 
 SECRETS = {
@@ -63,3 +68,70 @@ def test_what_is_no_secret_is_left_alone(line: str) -> None:
 def test_every_detector_of_the_scanner_is_known() -> None:
     kinds: dict[str, type] = get_mapping_from_secret_type_to_class()
     assert {kind.__name__ for kind in kinds.values()} == set(DETECTORS) | set(NOT_USED)
+
+
+# Lines that the first look lets through: with a secret, and with everything but a secret.
+NAMES = st.sampled_from(
+    [
+        *("password", "my_passwd", "PWD", "api_key", "apikeyed", "client_secret", "dbPass", "secret_2"),
+        *("ibm_api_key", "iam-token", "cloud_pass", "aws_secret_access_key", "aws pw", "word"),
+    ]
+)
+SIGNS = st.sampled_from(
+    [
+        *(
+            " = ",
+            "=",
+            ":",
+            ": ",
+            " := ",
+            " => ",
+            "==",
+            " !== ",
+            "['x'] = ",
+            "']: ",
+            "[25] = ",
+            "(",
+            ".assign(",
+        ),
+        *(" ", " other ", "  @", "[] = @", '" is '),
+    ]
+)
+VALUES = st.sampled_from(
+    [
+        *(
+            "s3cr3tPa55w0rd",
+            "hunter",
+            "12345678",
+            "9f86d081-884c-4d65-9a2f-eaa0c55ad015",
+            "a1b2c3d4e5;",
+            "`x9`x",
+        ),
+        *("aB3dE6gH9j" * 4, "aB3dE6gH9j" * 4 + "kLmN", "f()", "${PASSWORD_1}", "é1234567ü", ""),
+        *(
+            "https://bob:tr0ub4dor@host/",
+            "://a:b:c@d",
+            "AC" + "0a1b2c3d" * 4,
+            "SG." + "a" * 22 + "." + "b" * 43,
+        ),
+        *(
+            "glpat-" + "aB3dE6gH9j" * 2,
+            "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjMifQ.x",
+            "AKIA" + "ABCDEFGH12345678",
+        ),
+        "M" + "a" * 23 + "." + "b" * 6 + "." + "c" * 27,
+    ]
+)
+QUOTES = st.sampled_from(["", '"', "'", "`"])
+ENDS = st.sampled_from(["", ";", ",", " == password", "' != my_secret", "  # 7", ' "or" 8;'])
+FILES = st.sampled_from(["a.py", "a.yml", "a.go", "a.c", "a.cpp", "a.ini", ".env", "a.txt", "a.cls"])
+
+
+@given(NAMES, SIGNS, QUOTES, VALUES, QUOTES, ENDS, FILES)
+def test_the_second_look_hides_nothing_from_the_detectors(
+    name: str, sign: str, opening: str, value: str, closing: str, end: str, path: str
+) -> None:
+    content = f"x\n{name}{sign}{opening}{value}{closing}{end}\n".encode()
+    found = redact(content, path)
+    with patch.object(secrets, "_may_hold_one", lambda *_: True):
+        assert redact(content, path) == found

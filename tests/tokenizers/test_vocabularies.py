@@ -3,7 +3,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import lzma
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import tiktoken_ext.openai_public
@@ -11,9 +11,6 @@ import tiktoken_ext.openai_public
 from tokenbox.errors import VocabularyError
 from tokenbox.tokenizers import vocabularies
 from tokenbox.tokenizers.published import BASELINES
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAMES = sorted(vocabularies.PUBLISHED_SHA256)
 BYTES = [bytes([byte]) for byte in range(256)]
@@ -40,6 +37,13 @@ def test_the_package_holds_the_published_vocabulary(name: str) -> None:
     lines = b"".join(b"%s %d\n" % (base64.b64encode(token), rank) for token, rank in ranks.items())
     assert hashlib.sha256(lines).hexdigest() == vocabularies.PUBLISHED_SHA256[name]
     assert vocabularies.read_rank_file(lines, name) == ranks
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_packed_file_is_known_so_that_it_need_not_be_rebuilt(name: str) -> None:
+    folder = Path(vocabularies.__file__).parent / "data"
+    data = (folder / f"{name}.xz").read_bytes()
+    assert hashlib.sha256(data).hexdigest() == vocabularies.PACKED_SHA256[name]
 
 
 def test_packing_again_gives_the_same_tokens() -> None:

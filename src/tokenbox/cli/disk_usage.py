@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tokenbox.compose.counting import Counter
 from tokenbox.content.blocks import PayloadBlock
 from tokenbox.pack.listing import branches
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from tokenbox.pack import Collection
     from tokenbox.pack.listing import Branch
+    from tokenbox.tokenizers.cache import CountCache
     from tokenbox.tokenizers.protocol import Tokenizer
 
 
@@ -47,14 +49,15 @@ class Usage:
         )
 
 
-def usage_of(collection: Collection, counter: Tokenizer) -> Usage:
+def usage_of(collection: Collection, counter: Tokenizer, counts: CountCache) -> Usage:
     """The tokens of the packed folder. A file that is only named in the tree counts none."""
     blocks = [
         (file.path, collection.blocks[file.block]) for file in collection.files if file.block is not None
     ]
     texts = [block.lossy_text for _, block in blocks if isinstance(block, PayloadBlock)]
-    counts = dict(zip((path for path, _ in blocks), counter.count_batch(texts), strict=True))
-    return _usage(".", branches({file.path: counts.get(file.path, 0) for file in collection.files}))
+    sizes = Counter(counter, counts).count_all(texts)
+    counted = dict(zip((path for path, _ in blocks), sizes, strict=True))
+    return _usage(".", branches({file.path: counted.get(file.path, 0) for file in collection.files}))
 
 
 def _usage(name: str, branch: Branch | int) -> Usage:

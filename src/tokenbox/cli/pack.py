@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,10 +28,12 @@ from tokenbox.render.lines import Span, Style, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     from tokenbox.compose.block_record import BlockLayout
     from tokenbox.pack import Collection, Note
     from tokenbox.render.lines import Line
+    from tokenbox.tokenizers.cache import CountCache
     from tokenbox.tokenizers.protocol import Tokenizer
 
 HEAD = "HEAD"
@@ -143,6 +147,9 @@ def pack(  # noqa: PLR0913, PLR0917  # one parameter per option
         str | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write there, all at once or not at all."),
     ] = None,
+    cache: Annotated[
+        bool, typer.Option("--cache/--no-cache", help="Remember counts for the next time.")
+    ] = True,
 ) -> int:
     """Pack files and folders for a model, in at most a budget of tokens.
 
@@ -158,19 +165,37 @@ def pack(  # noqa: PLR0913, PLR0917  # one parameter per option
 
         rules = [packing.parse_rule(text) for text in priority or ()]
         surveyed = packing.survey(_paths(paths or [], stdin0=stdin0))
-        with terminal.progress("reading", len(surveyed.found.files)) as advance:
-            collection = packing.collect(surveyed, rules=rules, diff=diff, redact=redact, advance=advance)
-        from tokenbox.tokenizers import registry  # noqa: PLC0415
-
+        collect = partial(packing.collect, surveyed, rules=rules, diff=diff, redact=redact)
         if text_format is Format.BCP and not (tree or check):
+            with terminal.progress("reading", len(surveyed.found.files)) as advance:
+                collection = collect(advance=advance)
             _encode(collection, choices)
             return Exit.OK
+        from tokenbox.tokenizers import registry  # noqa: PLC0415
+
         counter = registry.get(tokenizer, engine=engine.value)
-        _report_notes(collection.notes)
-        if tree:
-            _show_tree(collection, counter, choices)
-            return Exit.OK
-        return _render(collection, counter, choices)
+        with _counts(stored=cache) as counts:
+            with (
+                packing.CountAhead(counter, counts) as ahead,
+                terminal.progress("reading", len(surveyed.found.files)) as advance,
+            ):
+                collection = collect(advance=advance, made=ahead.add)
+            _report_notes(collection.notes)
+            if tree:
+                _show_tree(collection, counter, counts, choices)
+                return Exit.OK
+            return _render(collection, counter, counts, choices)
+
+
+def _counts(*, stored: bool) -> AbstractContextManager[CountCache]:
+    """What remembers the counts: beyond this process if ``stored``."""
+    if stored:
+        from tokenbox.store.stored_counts import StoredCounts, default_folder  # noqa: PLC0415
+
+        return StoredCounts(default_folder())
+    from tokenbox.tokenizers.cache import CountCache  # noqa: PLC0415
+
+    return nullcontext(CountCache())
 
 
 def _paths(paths: Sequence[str], *, stdin0: bool) -> list[str]:
@@ -182,7 +207,7 @@ def _paths(paths: Sequence[str], *, stdin0: bool) -> list[str]:
     return named
 
 
-def _render(collection: Collection, counter: Tokenizer, choices: PackChoices) -> int:
+def _render(collection: Collection, counter: Tokenizer, counts: CountCache, choices: PackChoices) -> int:
     from tokenbox.compose.render_blocks import render_blocks  # noqa: PLC0415
 
     mode = "xml" if choices.text_format in (Format.JSON, Format.BCP) else choices.text_format.value
@@ -194,6 +219,7 @@ def _render(collection: Collection, counter: Tokenizer, choices: PackChoices) ->
             mode,
             verbosity="full" if choices.check else "adaptive",
             summarize=collection.summary,
+            cache=counts,
         )
     if choices.check:
         about = "" if result.tokenizer.exact else "~"
@@ -259,11 +285,11 @@ def _report_notes(notes: Sequence[Note]) -> None:
         write_error("".join(f"{printable(line)}\n" for line in lines))
 
 
-def _show_tree(collection: Collection, counter: Tokenizer, choices: PackChoices) -> None:
+def _show_tree(collection: Collection, counter: Tokenizer, counts: CountCache, choices: PackChoices) -> None:
     from tokenbox.cli.disk_usage import usage_of  # noqa: PLC0415
 
     with terminal.progress("counting"):
-        usage = usage_of(collection, counter)
+        usage = usage_of(collection, counter, counts)
     if choices.text_format is Format.JSON:
         write_bytes(json_bytes(usage.to_dict()))
         return

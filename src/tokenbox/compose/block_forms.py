@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.content.blocks import EmbeddingRefBlock, ImageBlock, PayloadBlock
-from tokenbox.engine.ladder import Form
+from tokenbox.engine.ladder import SLACK, Form
+from tokenbox.render.markup import Framed
 from tokenbox.render.placeholders import block_description
 from tokenbox.render.templates import block_body, is_text
 from tokenbox.tokenizers.protocol import AdditiveTokenizer
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from tokenbox.compose.counting import Counter
     from tokenbox.content.blocks import Block
-    from tokenbox.render.markup import Framed, Markup
+    from tokenbox.render.markup import Markup
     from tokenbox.tokenizers.cuts import CutRules
 
     class Summarize(Protocol):
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
         def __call__(self, index: int, room: int, /) -> str | None:
             """The summary of block ``index`` of the list that was given; None if there is none.
 
-            ``room`` tokens are free: a summary that needs more will not be shown, so it need not be made.
+            ``room`` tokens are free for it, its markup being there already: a summary that needs more will
+            not be shown, so it need not be made.
             """
             ...
 
@@ -84,7 +86,7 @@ class BlockForms:
         if self._summarize is None or i in self._asked:
             return False
         self._asked.add(i)
-        summary = self._summarize(self._indices[i], room)
+        summary = self._summarize(self._indices[i], room - self._summary_markup(i) + SLACK)
         if summary is not None:
             self.summarized.append(self._indices[i])
             self.blocks[i] = replace(self.blocks[i], summary=summary)
@@ -97,8 +99,7 @@ class BlockForms:
         if form is Form.SUMMARY and self.has_already(i, form):
             return self._size(i, form)
         if form is Form.SUMMARY and self._summarize is not None and i not in self._asked:
-            empty = self.markup.piece(self.markup.summary(self.blocks[i], ""))
-            return self.counter.small(empty.text)
+            return self._summary_markup(i)
         return self._size(i, form) if form is Form.PLACEHOLDER else 0
 
     def prepare(self, shown: Iterable[tuple[int, Form]]) -> None:
@@ -112,11 +113,17 @@ class BlockForms:
         """The form as a piece of the whole, and what it counts; nothing for a form that shows nothing."""
         if form in (Form.MERGED, Form.OMITTED):
             return "", 0
-        return self._piece(i, form).text, self._size(i, form)
+        size, text = self._size(i, form), self._piece(i, form).text
+        self._pieces[i, form] = Framed("", text, "")  # counted, so its parts are not needed any more
+        return text, size
 
     def forget(self, i: int, form: Form) -> None:
         """Let go of the text of a form that will not be shown; what it counts stays known."""
         self._pieces.pop((i, form), None)
+
+    def _summary_markup(self, i: int) -> int:
+        """What the markup of a summary counts."""
+        return self.counter.small(self.markup.piece(self.markup.summary(self.blocks[i], "")).text)
 
     def _size(self, i: int, form: Form) -> int:
         size = self._sizes.get((i, form))

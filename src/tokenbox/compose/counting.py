@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from tokenbox.tokenizers.cache import CountCache
+from tokenbox.tokenizers.cache import CountCache, is_worth_remembering
 from tokenbox.tokenizers.protocol import AdditiveTokenizer
 from tokenbox.tokenizers.truncation import truncate
 
@@ -22,14 +22,15 @@ class Counter:
     """A tokenizer with a memory. All counts of one layout go through here.
 
     Texts that may come back in another layout (contents, extra items, strategy results) are remembered in
-    ``cache``; the small windows of joins only for this layout.
+    ``cache``; the small windows of joins only for this layout, unless the cache says otherwise.
     """
 
     def __init__(self, tokenizer: Tokenizer, cache: CountCache | None = None) -> None:
         self.tokenizer = tokenizer
-        # Weighing is cheaper than a look-up. A bare function has no fingerprint to remember it by.
-        cheap = isinstance(tokenizer, AdditiveTokenizer) or not getattr(tokenizer, "cacheable", True)
-        self._cache = None if cheap else (DEFAULT_CACHE if cache is None else cache)
+        self._cache = None
+        if is_worth_remembering(tokenizer):
+            self._cache = DEFAULT_CACHE if cache is None else cache
+        self._windows = self._cache if self._cache is not None and self._cache.keeps_windows else None
         self._small: dict[str, int] = {"": 0}
         self._sizes: tuple[Sequence[Section], list[int]] = ((), [])
 
@@ -63,15 +64,20 @@ class Counter:
         """The count of a short piece of text, remembered for this layout."""
         count = self._small.get(text)
         if count is None:
-            count = self._small[text] = self.tokenizer.count(text)
+            cache = self._windows
+            count = self.tokenizer.count(text) if cache is None else cache.count(self.tokenizer, text)
+            self._small[text] = count
         return count
 
     def count_small(self, texts: Sequence[str]) -> None:
         """Count many short pieces at once, so that ``small`` finds them."""
         missing = list(set(texts) - self._small.keys())
         missing.sort()  # a set's order differs between processes; what the tokenizer sees should not
-        if missing:
-            self._small.update(zip(missing, self.tokenizer.count_batch(missing), strict=True))
+        if not missing:
+            return
+        cache, tokenizer = self._windows, self.tokenizer
+        counts = tokenizer.count_batch(missing) if cache is None else cache.count_batch(tokenizer, missing)
+        self._small.update(zip(missing, counts, strict=True))
 
     def whole(self, text: str) -> int:
         """The count of an emitted whole, made anew: it checks the figures kept up to date."""

@@ -5,6 +5,7 @@ the notes. The result depends on the paths and contents of the files, not on the
 environment or the working directory.
 """
 
+from tokenbox.pack.ahead import CountAhead
 from tokenbox.pack.notes import Note, NoteKind
 from tokenbox.pack.packing import Collection, PackedFile, Survey, collect, survey
 from tokenbox.pack.priorities import PriorityRule, parse_rule
@@ -12,6 +13,7 @@ from tokenbox.pack.walk import PathProblem
 
 __all__ = [
     "Collection",
+    "CountAhead",
     "Note",
     "NoteKind",
     "PackedFile",

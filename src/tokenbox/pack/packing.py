@@ -33,8 +33,15 @@ if TYPE_CHECKING:
 # All of it is in memory several times over.
 MAX_TOTAL_BYTES = 512 << 20
 
-_LEAST_SUMMARY = 16
-_TOP_LEVEL = re.compile(rb"^(?:async def|def|class|func|fn|pub fn|function|export) ", re.MULTILINE)
+# Tokens of the first line of an outline and one signature; of each signature; and bytes that no token beats.
+_LEAST_OUTLINE = 16
+_LEAST_SIGNATURE = 3
+_BYTES_PER_TOKEN = 8
+_DEFINITION = re.compile(
+    rb"^(?:(?P<top>(?P<opens>class|export class)|async def|def|func|fn|pub fn|function|export) "
+    rb"|(?: {4}|\t)(?:async def|def) )[^\n]*",
+    re.MULTILINE,
+)
 
 _XML_FORBIDS = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
@@ -82,12 +89,12 @@ class Collection:
     _summaries: tuple[Callable[[], str | None] | None, ...]
 
     def summary(self, index: int, room: int | None = None) -> str | None:
-        """The summary of block ``index``, made anew. ``room``: tokens that are free for it.
+        """The summary of block ``index``, made anew. ``room``: tokens that are free for it, without markup.
 
         An outline that counts more by its signatures alone is not made, because parsing is what takes long.
         """
         make = self._summaries[index] if index < len(self._summaries) else None
-        if make is None or (room is not None and least_outline(self.blocks[index]) > room):
+        if make is None or (room is not None and not outline_may_fit(self.blocks[index], room)):
             return None
         return make()
 
@@ -122,14 +129,15 @@ def collect(
     diff: str | None = None,
     redact: bool = True,
     advance: Callable[[], None] = lambda: None,
+    made: Callable[[Block], None] = lambda _: None,
 ) -> Collection:
     """The files as blocks, in the order of their paths.
 
     ``rules`` go before the project's own. ``diff``: the revision that the working tree is compared with.
-    ``redact``: replace secrets. ``advance`` is called after each file. Raises :class:`NothingToPack`,
-    ``GitProblem``.
+    ``redact``: replace secrets. ``advance`` is called after each file that was read, ``made`` with each block
+    that is not an annotation. Raises :class:`NothingToPack`, ``GitProblem``.
     """
-    collector = _Collector(Priorities([*surveyed.settings.priorities, *rules]), redact=redact)
+    collector = _Collector(Priorities([*surveyed.settings.priorities, *rules]), redact=redact, made=made)
     root = surveyed.found.root
     # Git first: what it cannot do should not take long to say.
     changes = [] if diff is None else git_diff(root, diff, _inside(root, surveyed.named))
@@ -157,9 +165,10 @@ def collect(
 
 
 class _Collector:
-    def __init__(self, priorities: Priorities, *, redact: bool) -> None:
+    def __init__(self, priorities: Priorities, *, redact: bool, made: Callable[[Block], None]) -> None:
         self._priorities = priorities
         self._redact = redact
+        self._made = made
         self._blocks: list[Block] = []
         self._urgency: list[Priority] = []
         self._summaries: list[Callable[[], str | None] | None] = []
@@ -217,6 +226,7 @@ class _Collector:
 
     def _add(self, block: Block, priority: Priority, summary: Callable[[], str | None] | None) -> None:
         self._blocks.append(block)
+        self._made(block)
         self._urgency.append(priority)
         self._summaries.append(summary)
 
@@ -238,11 +248,25 @@ def _block(name: str, kind: Kind, text: bytes) -> Block:
     return CodeBlock(kind.lang, name, text)
 
 
-def least_outline(block: Block) -> int:
-    """Tokens that an outline of the block has at least: its markup, its first line, three for a signature."""
+def outline_may_fit(block: Block, room: int) -> bool:
+    """Whether an outline of the block, by its first line and its signatures, may count ``room`` tokens.
+
+    Signatures are told by how a line begins: at its start, or one level in after a class.
+    """
     if not isinstance(block, CodeBlock):
-        return 0
-    return _LEAST_SUMMARY + 3 * len(_TOP_LEVEL.findall(block.content))
+        return True
+    least, in_class = _LEAST_OUTLINE, False
+    if least > room:
+        return False
+    for match in _DEFINITION.finditer(block.content):
+        if match["top"]:
+            in_class = match["opens"] is not None
+        elif not in_class:
+            continue
+        least += max(_LEAST_SIGNATURE, len(match[0]) // _BYTES_PER_TOKEN)
+        if least > room:
+            return False
+    return True
 
 
 def _summary(text: bytes, outline: str | None) -> str | None:

@@ -8,17 +8,26 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tokenbox.tokenizers.protocol import AdditiveTokenizer
 from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from tokenbox.tokenizers.protocol import Tokenizer
+
+Key = tuple[str, bytes]
+"""Fingerprint of the tokenizer, digest of the text."""
 
 
 def text_digest(text: str) -> bytes:
     """SHA-256 of ``text`` as UTF-8. Raises :class:`InvalidText` for lone surrogates."""
     return hashlib.sha256(utf8(text)).digest()
+
+
+def is_worth_remembering(tokenizer: Tokenizer) -> bool:
+    """Whether a cache pays: weighing is cheaper than a look-up, and a bare function has no fingerprint."""
+    return not isinstance(tokenizer, AdditiveTokenizer) and getattr(tokenizer, "cacheable", True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +44,19 @@ class CountCache:
     """Counts by (tokenizer fingerprint, SHA-256 of the text), least recently used out first.
 
     Bounded by ``max_entries`` (an entry takes about 200 bytes, whatever the text). Thread-safe: two threads
-    may both count a text that neither finds, and agree.
+    may both count a text that neither finds, and agree. A subclass may know more counts from elsewhere.
+
+    ``keeps_windows``: whether the small pieces around the joins of a layout are worth remembering too. They
+    are where remembering them all means that no vocabulary has to be loaded.
     """
+
+    keeps_windows = False
 
     def __init__(self, max_entries: int = 200_000) -> None:
         if max_entries < 1:
             raise ValueError(f"a cache holds at least one entry, not {max_entries}")
         self._max_entries = max_entries
-        self._counts: OrderedDict[tuple[str, bytes], int] = OrderedDict()
+        self._counts: OrderedDict[Key, int] = OrderedDict()
         self._lock = threading.Lock()
         self._hits = 0
         self._misses = 0
@@ -65,17 +79,30 @@ class CountCache:
                 if count is not None:
                     self._counts.move_to_end(key)
         missing = {key: text for key, text, count in zip(keys, texts, found, strict=True) if count is None}
-        counted = {}
+        known: dict[Key, int] = {}
+        if missing:
+            known = dict(self._recalled(missing.keys()))
+            missing = {key: text for key, text in missing.items() if key not in known}
         if missing:
             counted = dict(zip(missing, tokenizer.count_batch(list(missing.values())), strict=True))
-            found = [counted[key] if count is None else count for key, count in zip(keys, found, strict=True)]
+            self._learned(counted)
+            known.update(counted)
+        if known:
+            found = [known[key] if count is None else count for key, count in zip(keys, found, strict=True)]
         with self._lock:
             self._hits += len(keys) - len(missing)
             self._misses += len(missing)
-            self._counts.update(counted)
+            self._counts.update(known)
             while len(self._counts) > self._max_entries:
                 self._counts.popitem(last=False)
         return found  # type: ignore[return-value]  # every None has been replaced
+
+    def _recalled(self, keys: Collection[Key]) -> Mapping[Key, int]:
+        """What is known of these from elsewhere."""
+        return {}
+
+    def _learned(self, counts: Mapping[Key, int]) -> None:
+        """These were counted just now."""
 
     def info(self) -> CacheInfo:
         with self._lock:

@@ -1,0 +1,226 @@
+"""Counts that outlive the process, so that what was counted once is never counted again.
+
+One SQLite file, shared by all processes of a user. It holds digests and numbers, no text. It is a cache and
+no more than that: a file that is damaged, locked, of another version or not writable is done without, and a
+damaged one is made anew. A number that was changed on the disk is not believed, because each carries a check.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import zlib
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tokenbox.tokenizers.cache import CountCache
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from typing import Self
+
+    from tokenbox.tokenizers.cache import Key
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+FILE_NAME: Final = "counts.sqlite3"
+ENVIRONMENT: Final = "TOKENBOX_CACHE_DIR"
+MAX_STORED: Final = 400_000
+"""Counts kept in the file: about 40 MB. The oldest go first."""
+
+# Says what the file is: another number, another layout of the table.
+_VERSION = 1
+_WAIT_SECONDS = 2.0
+_AT_A_TIME = 500  # SQLite takes at least 999 parameters in a statement
+_CHECK_BITS = 32
+# Of a fingerprint, which is a SHA-256 in hexadecimal, so much tells the tokenizers of one user apart.
+_FINGERPRINT_DIGITS = 32
+
+
+def default_folder() -> Path:
+    """Where the counts are: ``TOKENBOX_CACHE_DIR``, or the user's cache folder."""
+    given = os.environ.get(ENVIRONMENT)
+    if given:
+        return Path(given)
+    from platformdirs import user_cache_path  # noqa: PLC0415
+
+    return user_cache_path("tokenbox", appauthor=False)
+
+
+class StoredCounts(CountCache):
+    """A :class:`CountCache` that begins with what was stored in ``folder``, and stores what is new.
+
+    ``save`` writes, also at the end of a ``with``. Nothing here ever raises for the state of the disk.
+    """
+
+    keeps_windows = True
+
+    def __init__(
+        self, folder: str | os.PathLike[str], *, max_entries: int = 200_000, max_stored: int = MAX_STORED
+    ) -> None:
+        super().__init__(max_entries)
+        self._path = Path(folder, FILE_NAME)
+        self._max_stored = max_stored
+        self._new: dict[Key, int] = {}
+        self._file_lock = threading.Lock()
+        self._connection = self._opened()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.save()
+        self.close()
+
+    def knows(self, tokenizer: Tokenizer) -> bool:
+        """Whether any count of that tokenizer is stored."""
+        first = _stored_key((tokenizer.identity.fingerprint, b""))
+        with self._file_lock:
+            rows = self._selected(
+                "SELECT 1 FROM counts WHERE key > ? AND key < ? LIMIT 1", (first, first + b"\xff" * 33)
+            )
+        return bool(rows)
+
+    def save(self) -> None:
+        """Write what is new, all of it or nothing."""
+        with self._file_lock:
+            new, self._new = self._new, {}
+            if not new or self._connection is None:
+                return
+            rows = [(key, _checked(key, count)) for key, count in _with_stored_keys(new)]
+            with suppress(*_problems()), self._connection as transaction:
+                transaction.executemany("INSERT OR REPLACE INTO counts (key, value) VALUES (?, ?)", rows)
+                transaction.execute(
+                    "DELETE FROM counts WHERE rowid <= (SELECT max(rowid) FROM counts) - ?",
+                    (self._max_stored,),
+                )
+
+    def close(self) -> None:
+        """Let go of the file; what is not saved is lost."""
+        with self._file_lock, suppress(*_problems()):
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                connection.close()
+
+    def _recalled(self, keys: Collection[Key]) -> Mapping[Key, int]:
+        found: dict[Key, int] = {}
+        asked = {_stored_key(key): key for key in keys}
+        with self._file_lock:
+            for some in _runs(list(asked), _AT_A_TIME):
+                marks = ",".join("?" * len(some))
+                wanted = f"SELECT key, value FROM counts WHERE key IN ({marks})"  # noqa: S608  # question marks
+                for key, value in self._selected(wanted, some):
+                    if key in asked and (count := _believed(key, value)) is not None:
+                        found[asked[key]] = count
+        return found
+
+    def _learned(self, counts: Mapping[Key, int]) -> None:
+        with self._file_lock:
+            self._new.update(counts)
+
+    # The file.
+
+    def _selected(self, statement: str, parameters: Sequence[bytes]) -> list[tuple[bytes, object]]:
+        """The rows; none if there is no file, or if it is damaged, which it then is no longer."""
+        if self._connection is None:
+            return []
+        try:
+            return self._connection.execute(statement, parameters).fetchall()
+        except _problems():
+            self._connection.close()
+            self._connection = self._made_anew()
+            return []
+
+    def _opened(self) -> sqlite3.Connection | None:
+        try:
+            return _connected(self._path)
+        except ImportError:  # a Python without SQLite
+            return None
+        except _problems() as error:
+            return None if _is_busy(error) else self._made_anew()
+
+    def _made_anew(self) -> sqlite3.Connection | None:
+        """A new file in place of one that cannot be used; None if that is not to be had either."""
+        try:
+            if self._path.is_file():
+                self._path.unlink()
+            return _connected(self._path)
+        except _problems():
+            return None
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    import sqlite3  # noqa: PLC0415  # a Python may be without it
+
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if path.exists() and not path.is_file():
+        raise IsADirectoryError(path)
+    connection = sqlite3.connect(path, timeout=_WAIT_SECONDS, check_same_thread=False)
+    try:
+        _prepare(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    """Make the table, or see that it is ours and can be read."""
+    import sqlite3  # noqa: PLC0415
+
+    # What a crash of the machine destroys is made anew, so nothing waits for the disk.
+    connection.execute("PRAGMA synchronous = OFF")
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == 0:
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS counts (key BLOB NOT NULL UNIQUE, value INTEGER NOT NULL)"
+        )
+        connection.execute(f"PRAGMA user_version = {_VERSION}")
+    elif version != _VERSION:
+        raise sqlite3.DatabaseError(f"version {version}")
+    connection.execute("SELECT key, value FROM counts LIMIT 1").fetchone()
+
+
+def _problems() -> tuple[type[Exception], ...]:
+    """What the disk, or a file on it, may be the reason for."""
+    try:
+        import sqlite3  # noqa: PLC0415
+    except ImportError:
+        return (OSError,)
+    return (OSError, sqlite3.Error)
+
+
+def _is_busy(error: Exception) -> bool:
+    """Whether another process has the file just now: then it is no damage, and not ours to mend."""
+    return "locked" in str(error) or "busy" in str(error)
+
+
+def _stored_key(key: Key) -> bytes:
+    fingerprint, digest = key
+    return bytes.fromhex(fingerprint[:_FINGERPRINT_DIGITS]) + digest
+
+
+def _with_stored_keys(counts: Mapping[Key, int]) -> Iterator[tuple[bytes, int]]:
+    return ((_stored_key(key), count) for key, count in counts.items())
+
+
+def _checked(key: bytes, count: int) -> int:
+    """A count as it is stored: with 32 bits that follow from it and from what it is the count of."""
+    return count << _CHECK_BITS | _check(key, count)
+
+
+def _believed(key: bytes, value: object) -> int | None:
+    """The count in what was stored; None if it is not as it was written."""
+    if type(value) is not int or value < 0:
+        return None
+    count = value >> _CHECK_BITS
+    return count if value == _checked(key, count) else None
+
+
+def _check(key: bytes, count: int) -> int:
+    return zlib.crc32(b"%b%d" % (key, count))
+
+
+def _runs(keys: Sequence[bytes], size: int) -> Iterator[Sequence[bytes]]:
+    return (keys[start : start + size] for start in range(0, len(keys), size))
