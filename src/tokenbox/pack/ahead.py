@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _JOB = 500_000
 _THREADS = 2
 # Jobs that may wait: decoded texts are held until then.
-_WAITING = 32
+_WAITING = 8
 
 
 class CountAhead:
