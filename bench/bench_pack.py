@@ -1,4 +1,4 @@
-"""The standard library packed for a model: tokenbox beside the programs that also turn a folder into a prompt."""
+"""The standard library packed for a model: tokenbox beside programs that also turn a folder into a prompt."""
 
 from __future__ import annotations
 
@@ -96,9 +96,8 @@ class _Bench:
                 self._run(cell, packers.BY_NAME[cell["program"]], first=repeat == 0)
         for cell in cells:
             shown = " ".join(f"{seconds:.2f}" for seconds in cell["seconds"])
-            say(
-                f"{cell['program']:20} {cell['budget'] or 'in full':>8} {cell['cache']} {shown} s {cell.get('problem', '')}"
-            )
+            into = cell["budget"] or "in full"
+            say(f"{cell['program']:20} {into:>8} {cell['cache']} {shown} s {cell.get('problem', '')}")
         small = self.folder / "small"
         small.mkdir()
         (small / "a.py").write_text("x = 1\n", encoding="utf-8")

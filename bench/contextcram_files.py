@@ -1,4 +1,4 @@
-"""contextcram with every text file of a folder as an item: ``python contextcram_files.py FOLDER OUTPUT BUDGET``."""
+"""contextcram with every text file of a folder as an item: ``contextcram_files.py FOLDER OUTPUT BUDGET``."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ class StoredCounts(CountCache):
         with self._file_lock:
             for some in _runs(list(asked), _AT_A_TIME):
                 marks = ",".join("?" * len(some))
-                wanted = f"SELECT key, value FROM counts WHERE key IN ({marks})"  # noqa: S608  # question marks
+                wanted = f"SELECT key, value FROM counts WHERE key IN ({marks})"  # question marks
                 for key, value in self._selected(wanted, some):
                     if key in asked and (count := _believed(key, value)) is not None:
                         found[asked[key]] = count
