@@ -32,6 +32,7 @@ class Asked:
 class FakeServer:
     url: str
     asked: list[Asked] = field(default_factory=list)
+    arrived: threading.Event = field(default_factory=threading.Event)  # a request has
     closed: threading.Event = field(default_factory=threading.Event)  # a client left before the end
     release: threading.Event = field(default_factory=threading.Event)  # lets go of what hangs
 
@@ -53,6 +54,7 @@ def serving(
         server.asked.append(
             Asked(request.method, request.path, dict(request.headers), json.loads(raw) if raw else None)
         )
+        server.arrived.set()
         route = routes.get(request.path, otherwise)
         try:
             reply = await route(request) if callable(route) else route

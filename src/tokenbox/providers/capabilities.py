@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from tokenbox.catalog import Figure, Limits
 from tokenbox.catalog import model as catalog_model
-from tokenbox.providers.errors import ProviderError
+from tokenbox.providers.errors import ModelNotFound, ProviderError
 from tokenbox.providers.kinds import Kind
 from tokenbox.providers.memory import Outcome, Reply
 from tokenbox.providers.shapes import at, count_at, items_at, text_at
@@ -148,14 +148,10 @@ def _lmstudio(body: object, model: str) -> dict[str, Figure | int | None]:
     """``GET /api/v1/models`` of LM Studio."""
     path = "/api/v1/models"
     items = items_at(body, "models")
-    loaded = [
-        instance
-        for item in items
-        for instance in items_at(item, "loaded_instances")
-        if text_at(instance, "id") == model
-    ]
+    loaded = [(item, instance) for item in items for instance in items_at(item, "loaded_instances")]
+    mine = ((item, instance) for item, instance in loaded if text_at(instance, "id") == model)
     item = of_model(items, model, "key")
-    instance = loaded[0] if loaded else at(item, "loaded_instances.0")
+    item, instance = next(mine, (item, at(item, "loaded_instances.0")))
     return {
         "context_window": _first(instance, path, "config.context_length"),
         "trained_window": _first(item, path, "max_context_length"),
@@ -222,7 +218,9 @@ async def discover(server: Server, kind: Kind) -> Reply[Capabilities]:
             said = question.read(answer.body, model)
             found = {name: figure for name, figure in said.items() if figure is not None} | found
         else:
-            complete = complete and answer.status in _UNSUPPORTED
+            # A model that is not there yet may come.
+            missing = isinstance(server.refusal(answer, question.path(model)), ModelNotFound)
+            complete = complete and answer.status in _UNSUPPORTED and not missing
     trained, slots = found.pop("trained_window", None), found.pop("slots", None)
     known = Capabilities(
         kind, model, trained_window=trained, slots=slots, discovered=Limits(**found), complete=complete

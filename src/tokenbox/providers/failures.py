@@ -18,7 +18,7 @@ from tokenbox.providers.errors import (
     RequestRejected,
     ServerFailed,
 )
-from tokenbox.providers.shapes import at, count_at, text_at
+from tokenbox.providers.shapes import at, count_at, is_html, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ request \({I} tokens\) exceeds the available context size \({W} tokens\)
 input \({I} tokens\) is larger than the max context size(?: \({W} tokens?\))?
 # vLLM, over the years; OpenAI; OpenRouter
 length is {W} tokens\. However, you requested (?:about )?{T} tokens \({I} (?:in|of)[ a-z]+, {O} in
-length is {W} tokens\. However, you requested {O} output tokens and your prompt contains (?:at least )?{I} input
+length is {W} tokens\. However, you requested {O} output tokens and your prompt contains (?:at least )?{I}\b
 length is {W} tokens\. However, your (?:request has|messages resulted in|prompt contains)(?: at least)? {I}\b
 is too large: {O}\. This model's maximum context length is {W} tokens and your request has {I} input tokens
 context length is {W} tokens,? but the prompt contains {I} input tokens
@@ -135,7 +135,7 @@ def failure(
 def _said(body: object) -> str:
     """The server's own words, in one line."""
     if isinstance(body, str):
-        words = "an HTML page" if re.match(r"\s*<(?:!doctype|html)", body, re.IGNORECASE) else body
+        words = "an HTML page" if is_html(body) else body
     else:
         paths = ("error.message", "error", "message", "detail", "detail.0.msg", "error.error")
         words = next((text for path in paths if (text := text_at(body, path))), "")

@@ -8,9 +8,12 @@ whole.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tokenbox.providers.errors import AnswerTooLarge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +25,8 @@ class Message:
 
 
 class Framing(Protocol):
-    def feed(self, piece: bytes) -> list[Message]:
-        """The messages that ``piece`` completes. Raises :class:`AnswerTooLarge`."""
+    def feed(self, piece: bytes) -> Iterator[Message]:
+        """The messages that ``piece`` completes, all to be taken. Raises :class:`AnswerTooLarge`."""
         ...
 
     def close(self) -> list[Message]:
@@ -41,7 +44,7 @@ class _Lines:
         self._size = 0
         self._after_cr = False
 
-    def feed(self, piece: bytes) -> list[bytes]:
+    def feed(self, piece: bytes) -> Iterator[bytes]:
         if self._after_cr and piece:
             # The CR before ended a line already; an LF here belongs to it.
             piece = piece.removeprefix(b"\n")
@@ -55,8 +58,8 @@ class _Lines:
             self._rest, self._size = [], 0
         self._rest.append(rest)
         self._size += len(rest)
+        yield from whole  # these came before what may be too large
         self.check(self._size)
-        return whole
 
     def check(self, size: int) -> None:
         if size > self._limit:
@@ -79,8 +82,7 @@ class ServerSentEvents:
         self._size = 0
         self._first = True
 
-    def feed(self, piece: bytes) -> list[Message]:
-        messages = []
+    def feed(self, piece: bytes) -> Iterator[Message]:
         for raw in self._lines.feed(piece):
             line = raw
             if self._first:
@@ -88,10 +90,9 @@ class ServerSentEvents:
             if line:
                 self._field(line)
             elif self._data:
-                messages.append(self._message())
+                yield self._message()
             else:
                 self._event = ""
-        return messages
 
     def close(self) -> list[Message]:
         line = self._lines.close()
@@ -123,8 +124,8 @@ class JsonLines:
     def __init__(self, limit: int) -> None:
         self._lines = _Lines(limit, cr=False)
 
-    def feed(self, piece: bytes) -> list[Message]:
-        return [_line(line) for line in self._lines.feed(piece) if line.strip()]
+    def feed(self, piece: bytes) -> Iterator[Message]:
+        return (_line(line) for line in self._lines.feed(piece) if line.strip())
 
     def close(self) -> list[Message]:
         line = self._lines.close()

@@ -98,6 +98,8 @@ class Provider:
         answer = await server.probe(kind, path)
         if answer.status >= FIRST_REFUSAL:
             raise server.refusal(answer, path)
+        if error_inside(answer.body):
+            raise server.error(None, answer.body, path)
         listed = items_at(answer.body, "data") or items_at(answer.body, "models")
         return tuple(name for item in listed if (name := text_at(item, "id") or text_at(item, "name")))
 

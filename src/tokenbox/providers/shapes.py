@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from tokenbox.providers.errors import BadAnswer, InvalidRequest
@@ -39,15 +40,22 @@ def items_at(value: object, path: str) -> list[Any]:
 
 
 def parsed(data: bytes | str, what: str) -> Any:  # noqa: ANN401  # JSON
-    """``data`` as JSON. Raises :class:`BadAnswer`, which says ``what`` was none."""
+    """``data`` as JSON. Raises :class:`BadAnswer`, which shows nothing of it."""
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
-        start = data[:80].decode("utf-8", "replace") if isinstance(data, bytes) else data[:80]
+        start = data[:200].decode("utf-8", "replace") if isinstance(data, bytes) else data[:200]
+        size = f"{len(data):,} bytes" if isinstance(data, bytes) else f"{len(data):,} characters"
+        found = "an HTML page" if is_html(start) else size if start.strip() else "empty"
         raise BadAnswer(
-            f"{what} is not JSON: it starts with {start!r}. "
+            f"{what} is not JSON: it is {found}. "
             "Does the endpoint lead to an LLM server, and not to a page or a proxy?"
         ) from None
+
+
+def is_html(text: str) -> bool:
+    """Whether ``text`` begins as a page does."""
+    return re.match(r"\s*<(?:!doctype|html)", text, re.IGNORECASE) is not None
 
 
 def written(value: object) -> bytes:

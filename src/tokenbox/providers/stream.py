@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from types import TracebackType
 
-    from tokenbox.providers.framing import Framing
+    from tokenbox.providers.framing import Framing, Message
     from tokenbox.providers.server import Server
     from tokenbox.providers.transport import Call, Response
 
@@ -115,26 +115,32 @@ async def _bodies(response: Response, framing: Framing, call: Call) -> AsyncGene
     size = 0
     try:
         async for piece in response.pieces():
+            for message in framing.feed(piece):
+                if message.data.strip() == _DONE:
+                    return
+                yield _body(message, call)
             size += len(piece)
             if size > call.bounds.stream_bytes:
                 raise AnswerTooLarge(
                     f"the stream of {call.place} is larger than {call.bounds.stream_bytes:,} bytes.",
                     limit=call.bounds.stream_bytes,
                 )
-            for message in framing.feed(piece):
-                if message.data.strip() == _DONE:
-                    return
-                yield parsed(message.data, f"a message of the stream of {call.place}")
     except ConnectionLost:
         raise _cut(call) from None
     for message in framing.close():
         if message.data.strip() == _DONE:
             return
         try:
-            body = parsed(message.data, "the rest")
+            body = _body(message, call)
         except BadAnswer:
             raise _cut(call) from None  # torn in the middle of a message
         yield body
+
+
+def _body(message: Message, call: Call) -> object:
+    body = parsed(message.data, f"a message of the stream of {call.place}")
+    # What llama.cpp once called an error was the error itself, not an object that has one.
+    return {"error": body} if message.event == "error" and not error_inside(body) else body
 
 
 def _cut(call: Call) -> StreamCut:

@@ -224,8 +224,11 @@ def _host(url: str) -> str:
 
 def _followed(url: str, location: str, status: int, *, posts: bool) -> str:
     """Where a redirect leads. Raises :class:`RequestRejected` if nothing of ours may go there."""
-    target = urljoin(url, location)
-    same = urlsplit(target)[:2] == urlsplit(url)[:2]
+    try:
+        target = urljoin(url, location)
+        same = urlsplit(target)[:2] == urlsplit(url)[:2]
+    except ValueError:
+        target, same = "", False
     if not same or (posts and status not in _KEEPS_METHOD):
         raise RequestRejected(
             f"{url} redirects ({status}) to {_host(target)}. Neither key nor request is sent on; "

@@ -1,0 +1,485 @@
+"""OpenAI's shapes into those of Anthropic and Ollama, and back; checked against the official types."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from anthropic.types import Message as AnthropicMessage
+from anthropic.types import MessageTokensCount, RawMessageStreamEvent
+from anthropic.types.message_count_tokens_params import MessageCountTokensParams
+from anthropic.types.message_create_params import (
+    MessageCreateParamsNonStreaming,
+    MessageCreateParamsStreaming,
+)
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.chat.completion_create_params import (
+    CompletionCreateParamsNonStreaming,
+    CompletionCreateParamsStreaming,
+)
+from openai.types.responses.input_token_count_params import InputTokenCountParams
+from pydantic import TypeAdapter
+
+from tests.providers.fake import FakeServer, serving, sse, streamed
+from tests.providers.test_streams import WHOLE
+from tokenbox.ledger.usage import Usage
+from tokenbox.providers import (
+    BlockingProvider,
+    ChatAnswer,
+    ContextExceeded,
+    EndpointMemory,
+    FinishReason,
+    InvalidRequest,
+    Key,
+    Kind,
+    ModelNotFound,
+    ServerFailed,
+    StreamCut,
+    Target,
+    TokenCount,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PNG = "data:image/png;base64,iVBORw0KGgo="
+CONVERSATION: list[dict[str, Any]] = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "developer", "content": [{"type": "text", "text": "Use the tools."}]},
+    {"role": "user", "content": "What is the weather in Berlin?"},
+    {
+        "role": "user",
+        "content": [{"type": "text", "text": "And here?"}, {"type": "image_url", "image_url": {"url": PNG}}],
+    },
+    {
+        "role": "assistant",
+        "content": "I look.",
+        "tool_calls": [
+            {
+                "id": "c1",
+                "type": "function",
+                "function": {"name": "weather", "arguments": '{"city": "Berlin"}'},
+            },
+            {"id": "c2", "type": "function", "function": {"name": "place", "arguments": ""}},
+        ],
+    },
+    {"role": "tool", "tool_call_id": "c1", "content": "4 °C"},
+    {"role": "tool", "tool_call_id": "c2", "content": [{"type": "text", "text": "Pankow"}]},
+    {"role": "assistant", "content": ""},
+    {"role": "user", "content": "Thanks"},
+]
+TOOLS: list[dict[str, Any]] = [
+    {
+        "type": "function",
+        "function": {
+            "name": "weather",
+            "description": "The weather in a city.",
+            "parameters": {
+                "type": "object",
+                "properties": {"city": {"type": "string"}},
+                "required": ["city"],
+            },
+        },
+    },
+    {"type": "function", "function": {"name": "place"}},
+]
+
+
+def provider(server: FakeServer, kind: Kind, **more: Any) -> BlockingProvider:  # noqa: ANN401  # fields of Target
+    target = Target(server.url, "m", kind, use_tokenize_endpoint=True, **more)
+    return BlockingProvider(target, memory=EndpointMemory())
+
+
+def valid(type_: Any, value: object) -> None:  # noqa: ANN401  # a form of type
+    """``value`` is of the official client's type, as far as that has the field."""
+    TypeAdapter(type_).validate_python(value)
+
+
+# OpenAI
+
+
+def test_openai_requests_are_those_of_the_official_client() -> None:
+    body = {
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}]
+    }
+    with (
+        serving({"/v1/chat/completions": body}) as server,
+        provider(server, Kind.OPENAI, key=Key("sk-1")) as made,
+    ):
+        made.chat(CONVERSATION, TOOLS, max_tokens=7, temperature=0.1, stop=["x"])
+        list(made.stream(CONVERSATION, TOOLS))
+        whole, stream = server.asked
+    valid(CompletionCreateParamsNonStreaming, whole.body)
+    valid(CompletionCreateParamsStreaming, stream.body)
+    assert whole.body["messages"] == CONVERSATION
+    assert whole.body["tools"] == TOOLS
+    assert whole.body["max_completion_tokens"] == 7
+    assert whole.headers["Authorization"] == "Bearer sk-1"
+    assert stream.body["stream_options"] == {"include_usage": True}
+
+
+def test_the_chunks_of_the_tests_are_such_as_the_official_client_reads() -> None:
+    head = {"id": "1", "created": 1, "model": "m"}
+    for chunk in WHOLE:
+        valid(ChatCompletionChunk, {**head, "object": "chat.completion.chunk", **chunk})  # type: ignore[dict-item]
+    choice = {"index": 0, "finish_reason": "stop", "message": ChatAnswer("hi").message}
+    valid(ChatCompletion, {**head, "object": "chat.completion", "choices": [choice]})
+
+
+def test_openai_counts_by_its_responses_api_which_is_an_estimate_for_chats() -> None:
+    answer = {"object": "response.input_tokens", "input_tokens": 123}
+    with serving({"/v1/responses/input_tokens": answer}) as server, provider(server, Kind.OPENAI) as made:
+        counted = made.count(CONVERSATION, TOOLS)
+        body = server.asked[0].body
+    assert counted == TokenCount(123, exact=False, source=f"{server.url}/v1/responses/input_tokens")
+    valid(InputTokenCountParams, body)
+    assert [item.get("type", item.get("role")) for item in body["input"]] == [
+        *("system", "developer", "user", "user", "assistant"),
+        *("function_call", "function_call", "function_call_output", "function_call_output", "user"),
+    ]
+    assert body["tools"][0]["name"] == "weather"
+
+
+# Anthropic
+
+TURNS = [
+    {
+        "role": "user",
+        "content": [
+            {"type": "text", "text": "What is the weather in Berlin?"},
+            {"type": "text", "text": "And here?"},
+            {
+                "type": "image",
+                "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="},
+            },
+        ],
+    },
+    {
+        "role": "assistant",
+        "content": [
+            {"type": "text", "text": "I look."},
+            {"type": "tool_use", "id": "c1", "name": "weather", "input": {"city": "Berlin"}},
+            {"type": "tool_use", "id": "c2", "name": "place", "input": {}},
+        ],
+    },
+    {
+        "role": "user",
+        "content": [
+            {"type": "tool_result", "tool_use_id": "c1", "content": "4 °C"},
+            {"type": "tool_result", "tool_use_id": "c2", "content": "Pankow"},
+            {"type": "text", "text": "Thanks"},
+        ],
+    },
+]
+MESSAGE = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "m",
+    "content": [
+        {"type": "thinking", "thinking": "Hm.", "signature": "s"},
+        {"type": "text", "text": "It is cold."},
+        {"type": "tool_use", "id": "t1", "name": "weather", "input": {"city": "Köln"}},
+    ],
+    "stop_reason": "tool_use",
+    "stop_sequence": None,
+    "usage": {
+        "input_tokens": 10,
+        "cache_creation_input_tokens": 3,
+        "cache_read_input_tokens": 20,
+        "output_tokens": 9,
+    },
+}
+SAID = ChatAnswer(
+    "It is cold.",
+    "Hm.",
+    (("t1", "weather", '{"city": "Köln"}'),),  # type: ignore[arg-type]  # as a tuple
+    FinishReason.TOOL_CALLS,
+    Usage(33, 9, 20, cache_write_tokens=3),
+)
+
+
+def test_anthropic_whole() -> None:
+    valid(AnthropicMessage, MESSAGE)
+    with (
+        serving({"/v1/messages": MESSAGE}) as server,
+        provider(server, Kind.ANTHROPIC, key=Key("sk-ant")) as made,
+    ):
+        assert made.chat(CONVERSATION, TOOLS, max_tokens=50, temperature=0.2, stop=["END"]) == SAID
+        asked = server.asked[0]
+    valid(MessageCreateParamsNonStreaming, asked.body)
+    assert asked.body == {
+        "model": "m",
+        "max_tokens": 50,
+        "system": "Be brief.\n\nUse the tools.",
+        "messages": TURNS,
+        "tools": [
+            {
+                "name": "weather",
+                "description": "The weather in a city.",
+                "input_schema": TOOLS[0]["function"]["parameters"],
+            },
+            {"name": "place", "input_schema": {"type": "object", "properties": {}}},
+        ],
+        "temperature": 0.2,
+        "stop_sequences": ["END"],
+    }
+    assert asked.headers["x-api-key"] == "sk-ant"
+    assert asked.headers["anthropic-version"] == "2023-06-01"
+    assert "Authorization" not in asked.headers
+
+
+def test_what_anthropic_says_can_be_said_back() -> None:
+    with serving({"/v1/messages": MESSAGE}) as server, provider(server, Kind.ANTHROPIC) as made:
+        answer = made.chat([{"role": "user", "content": "hi"}])
+        result = {"role": "tool", "tool_call_id": answer.tool_calls[0].id, "content": "3 °C"}
+        made.chat([{"role": "user", "content": "hi"}, answer.message, result])
+        back = server.asked[1].body["messages"]
+    assert back[1] == {"role": "assistant", "content": MESSAGE["content"][1:]}  # type: ignore[index]
+    assert back[2]["content"] == [{"type": "tool_result", "tool_use_id": "t1", "content": "3 °C"}]
+
+
+def anthropic_stream(*events: Mapping[str, Any]) -> bytes:
+    return b"".join(
+        f"event: {event['type']}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n".encode()
+        for event in events
+    )
+
+
+EVENTS: list[dict[str, Any]] = [
+    {
+        "type": "message_start",
+        "message": {
+            **MESSAGE,
+            "content": [],
+            "stop_reason": None,
+            "usage": {**MESSAGE["usage"], "output_tokens": 1},  # type: ignore[dict-item]
+        },
+    },
+    {"type": "ping"},
+    {
+        "type": "content_block_start",
+        "index": 0,
+        "content_block": {"type": "thinking", "thinking": "", "signature": ""},
+    },
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "Hm."}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": "s"}},
+    {"type": "content_block_stop", "index": 0},
+    {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}},
+    {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "It is "}},
+    {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "cold."}},
+    {"type": "content_block_stop", "index": 1},
+    {
+        "type": "content_block_start",
+        "index": 2,
+        "content_block": {"type": "tool_use", "id": "t1", "name": "weather", "input": {}},
+    },
+    {
+        "type": "content_block_delta",
+        "index": 2,
+        "delta": {"type": "input_json_delta", "partial_json": '{"city"'},
+    },
+    {
+        "type": "content_block_delta",
+        "index": 2,
+        "delta": {"type": "input_json_delta", "partial_json": ': "Köln"}'},
+    },
+    {"type": "content_block_stop", "index": 2},
+    {
+        "type": "message_delta",
+        "delta": {"stop_reason": "tool_use", "stop_sequence": None},
+        "usage": {"output_tokens": 9},
+    },
+    {"type": "message_stop"},
+]
+
+
+def test_anthropic_streamed() -> None:
+    for event in EVENTS:
+        if event["type"] != "ping":
+            valid(RawMessageStreamEvent, event)
+    with serving({"/v1/messages": streamed(anthropic_stream(*EVENTS))}) as server:
+        stream = provider(server, Kind.ANTHROPIC).stream(CONVERSATION, TOOLS)
+        for _ in stream:
+            pass
+        assert stream.answer == SAID
+        valid(MessageCreateParamsStreaming, server.asked[0].body)
+        assert server.asked[0].body["max_tokens"] == 4096
+
+
+def test_anthropic_cut_and_in_error() -> None:
+    overloaded = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    for rest, kind in (([], StreamCut), ([overloaded], ServerFailed)):
+        with serving({"/v1/messages": streamed(anthropic_stream(*EVENTS[:9], *rest))}) as server:
+            stream = provider(server, Kind.ANTHROPIC).stream(CONVERSATION)
+            with pytest.raises(kind) as raised:
+                list(stream)
+            assert raised.value.partial is not None
+            assert raised.value.partial.text == "It is cold."
+            assert raised.value.partial.usage == Usage(33, 1, 20, cache_write_tokens=3)
+
+
+def test_anthropic_counts() -> None:
+    answer = {"input_tokens": 403}
+    valid(MessageTokensCount, answer)
+    with serving({"/v1/messages/count_tokens": answer}) as server, provider(server, Kind.ANTHROPIC) as made:
+        counted = made.count(CONVERSATION, TOOLS)
+        body = server.asked[0].body
+    assert counted == TokenCount(403, exact=False, source=f"{server.url}/v1/messages/count_tokens")
+    valid(MessageCountTokensParams, body)
+    assert set(body) == {"model", "messages", "system", "tools"}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "narrator", "content": "x"},
+        {"role": "user", "content": [{"type": "input_audio"}]},
+        {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "oops"}}]},
+        {"role": "assistant", "tool_calls": [{"id": "1"}]},
+    ],
+    ids=["role", "audio", "arguments", "call"],
+)
+def test_what_anthropic_has_no_form_for(message: dict[str, Any]) -> None:
+    with serving({}) as server, provider(server, Kind.ANTHROPIC) as made:
+        with pytest.raises(InvalidRequest):
+            made.chat([message])
+        with pytest.raises(InvalidRequest):
+            made.count([message])
+        assert server.asked == []
+
+
+# Ollama
+
+SHOW = {
+    "parameters": 'stop                           "<|im_end|>"\nnum_ctx                        8192\n',
+    "model_info": {"general.architecture": "qwen3", "qwen3.context_length": 40960, "qwen3.block_count": 36},
+    "capabilities": ["completion", "tools"],
+}
+OLLAMA = {
+    "model": "m",
+    "created_at": "2026-11-01T00:00:00Z",
+    "message": {
+        "role": "assistant",
+        "content": "It is cold.",
+        "thinking": "Hm.",
+        "tool_calls": [{"function": {"name": "weather", "arguments": {"city": "Köln"}}}],
+    },
+    "done": True,
+    "done_reason": "stop",
+    "prompt_eval_count": 33,
+    "eval_count": 9,
+}
+OLLAMA_SAID = ChatAnswer(
+    "It is cold.",
+    "Hm.",
+    (("call_0", "weather", '{"city": "Köln"}'),),  # type: ignore[arg-type]  # as a tuple
+    FinishReason.TOOL_CALLS,
+    Usage(33, 9),
+)
+
+
+def test_ollama_whole() -> None:
+    routes = {"/api/chat": OLLAMA, "/api/show": SHOW, "/api/ps": {"models": []}}
+    with serving(routes) as server, provider(server, Kind.OLLAMA) as made:
+        assert made.chat(CONVERSATION, TOOLS, max_tokens=50, temperature=0.2, stop=["END"]) == OLLAMA_SAID
+        assert server.paths() == ["/api/ps", "/api/show", "/api/chat"]
+        body = server.asked[-1].body
+        made.chat(CONVERSATION, extra={"options": {"num_ctx": 99}, "keep_alive": "1h"})
+        assert server.paths()[3:] == ["/api/chat"]  # what it can hold is asked for once
+        again = server.asked[-1].body
+    assert body["options"] == {"num_ctx": 8192, "num_predict": 50, "temperature": 0.2, "stop": ["END"]}
+    assert (body["truncate"], body["shift"], body["stream"]) == (False, False, False)
+    assert body["tools"] == TOOLS
+    assert body["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "system", "content": "Use the tools."},
+        {"role": "user", "content": "What is the weather in Berlin?"},
+        {"role": "user", "content": "And here?", "images": ["iVBORw0KGgo="]},
+        {
+            "role": "assistant",
+            "content": "I look.",
+            "tool_calls": [
+                {"id": "c1", "function": {"name": "weather", "arguments": {"city": "Berlin"}}},
+                {"id": "c2", "function": {"name": "place", "arguments": {}}},
+            ],
+        },
+        {"role": "tool", "content": "4 °C", "tool_name": "weather", "tool_call_id": "c1"},
+        {"role": "tool", "content": "Pankow", "tool_name": "place", "tool_call_id": "c2"},
+        {"role": "assistant", "content": ""},
+        {"role": "user", "content": "Thanks"},
+    ]
+    assert again["options"] == {"num_ctx": 99}
+    assert again["keep_alive"] == "1h"
+
+
+def lines(*values: object) -> bytes:
+    return b"".join(json.dumps(value, ensure_ascii=False).encode() + b"\n" for value in values)
+
+
+def piece(**message: object) -> dict[str, Any]:
+    return {"model": "m", "message": {"role": "assistant", "content": "", **message}, "done": False}
+
+
+PIECES = [
+    piece(thinking="Hm."),
+    piece(content="It is "),
+    piece(content="cold."),
+    piece(tool_calls=[{"function": {"name": "weather", "arguments": {"city": "Köln"}}}]),
+]
+END = {**piece(), "done": True, "done_reason": "stop", "prompt_eval_count": 33, "eval_count": 9}
+
+
+@pytest.mark.parametrize("size", [3, 1_000])
+def test_ollama_streamed(size: int) -> None:
+    stream = lines(*PIECES, END)
+    pieces = [stream[i : i + size] for i in range(0, len(stream), size)]
+    routes = {"/api/chat": streamed(*pieces, content_type="application/x-ndjson"), "/api/show": SHOW}
+    with serving(routes) as server:
+        told = provider(server, Kind.OLLAMA, context_window=2048).stream(CONVERSATION)
+        for _ in told:
+            pass
+        assert told.answer == OLLAMA_SAID
+        assert server.asked[-1].body["options"] == {"num_ctx": 2048}  # the user's word counts
+
+
+def test_ollama_in_error() -> None:
+    too_long = {"error": "prompt too long; exceeded max context length by 40 tokens"}
+    for rest, kind in (({"error": "boom"}, ServerFailed), (too_long, ContextExceeded), (None, StreamCut)):
+        stream = lines(*PIECES[:3], *([] if rest is None else [rest]))
+        with serving(
+            {"/api/chat": streamed(stream, content_type="application/x-ndjson"), "/api/show": SHOW}
+        ) as server:
+            told = provider(server, Kind.OLLAMA).stream(CONVERSATION)
+            with pytest.raises(kind) as raised:
+                list(told)
+            assert raised.value.partial == ChatAnswer("It is cold.", "Hm.")
+            if isinstance(raised.value, ContextExceeded):
+                assert (raised.value.input_tokens, raised.value.context_window) == (8232, 8192)
+
+
+def test_ollama_without_the_model() -> None:
+    missing = (404, {"error": "model 'm' not found"})
+    routes = {"/api/chat": missing, "/api/show": missing, "/api/ps": {"models": []}}
+    with serving(routes) as server:
+        made = provider(server, Kind.OLLAMA)
+        with pytest.raises(ModelNotFound, match="model 'm' not found"):
+            made.chat(CONVERSATION)
+        assert not made.capabilities().complete  # it may have been pulled by then
+
+
+def test_ollama_takes_no_images_by_address() -> None:
+    message = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://a/b.png"}}]}
+    with serving({"/api/show": SHOW}) as server:
+        made = provider(server, Kind.OLLAMA)
+        with pytest.raises(InvalidRequest, match="data:"):
+            made.chat([message])
+
+
+def test_other_openai_shapes_come_through_as_they_are() -> None:
+    """What we do not know in a message is the server's to understand."""
+    message = {"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "x"}}], "odd": 1}
+    with serving({"/v1/chat/completions": streamed(sse(*WHOLE))}) as server:
+        list(provider(server, Kind.VLLM).stream([message]))
+        assert server.asked[0].body["messages"] == [message]
