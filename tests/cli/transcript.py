@@ -16,13 +16,15 @@ import re
 import shlex
 import sys
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from tokenbox.cli import main
+from tokenbox.cli import clock, main
+from tokenbox.store import stores
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     import pytest
 
@@ -47,7 +49,12 @@ class CommandLine:
         with self.monkeypatch.context() as patch:
             patch.chdir(self.folder)
             patch.setenv("COLUMNS", "80")
-            patch.setenv("TOKENBOX_USER_CONFIG", "")  # whoever runs the tests may have one
+            # Nothing of whoever runs the tests is read or written, and it is always the same noon.
+            patch.setenv("TOKENBOX_USER_CONFIG", "")
+            for name in ("TOKENBOX_HYPOTHESIS", "TOKENBOX_TEST_POSTGRES"):
+                patch.delenv(name, raising=False)
+            patch.setattr(stores, "default_path", lambda: Path("tokenbox.db"))
+            patch.setattr(clock, "now", lambda: datetime(2026, 11, 21, 12, tzinfo=UTC))
             patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
             for name, stream in streams.items():
                 patch.setattr(sys, name, stream)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tokenbox.cli import config, count, diff, layout, lcp, lenses, models, pack, schema, tokenizers
+from tokenbox.cli import config, cost, count, diff, layout, lcp, lenses, models, pack, schema, tokenizers
 from tokenbox.cli.outcome import Exit, report
 from tokenbox.cli.streams import (
     ReaderGoneError,
@@ -49,6 +49,7 @@ def build_app() -> typer.Typer:
         tokenizers.tokenizers,
         lenses.lenses,
         schema.schema,
+        cost.cost,
     ):
         app.command()(command)
     app.add_typer(lcp.build_app(), name="lcp")

@@ -123,6 +123,18 @@ KEYS: tuple[Key, ...] = (
         "{model} {ctx_used}/{ctx_budget}> ",
     ),
     Key("cost.cap_at_dollars", Kind.DOLLARS, "Refuse to send once a session has cost this much."),
+    Key(
+        "cost.unpriced",
+        Kind.CHOICE,
+        "What becomes of a call under the cap if its cost is not known.",
+        "refuse",
+        ("refuse", "allow"),
+    ),
+    Key(
+        "store.database",
+        Kind.TEXT,
+        "Where sessions and calls are kept: a file, or postgresql://user@host/name.",
+    ),
     # Corrections of the catalog.
     Key("catalog.*.context_window", Kind.WINDOW, "Tokens the model holds, input and output."),
     Key("catalog.*.max_input_tokens", Kind.WINDOW, "Tokens of input it takes."),

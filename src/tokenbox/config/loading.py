@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
     from tokenbox.config.places import Project
 
+# Variables of ours that are read elsewhere: where the user's file is, and where counts are remembered.
+NO_SETTINGS = {USER_VARIABLE, "TOKENBOX_CACHE_DIR"}
+
 
 def load(
     folder: str | Path = ".",
@@ -87,7 +90,7 @@ def _environment(env: Mapping[str, str], folder: Path, problems: list[str]) -> d
     known = by_variable()
     found = {}
     for variable, text in env.items():
-        if not variable.startswith(ENVIRONMENT_PREFIX) or variable == USER_VARIABLE or not text:
+        if not variable.startswith(ENVIRONMENT_PREFIX) or variable in NO_SETTINGS or not text:
             continue
         row = known.get(variable)
         if row is None:

@@ -161,9 +161,9 @@ class Call:
     def from_dict(cls, record: object) -> Call:
         """The call of :meth:`to_dict`, from anywhere. Raises :class:`LedgerError` for anything else."""
         whole = _mapping(record, "the record")
-        cost, predicted = _mapping(whole.get("cost"), "cost"), _mapping(whole.get("predicted"), "predicted")
-        usage = _mapping(whole.get("usage"), "usage")
         try:
+            cost, predicted = _mapping(whole["cost"], "cost"), _mapping(whole["predicted"], "predicted")
+            usage = _mapping(whole["usage"], "usage")
             return cls(
                 id=whole["id"],
                 started=parse_time(whole["started"]),

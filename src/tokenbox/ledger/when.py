@@ -9,19 +9,26 @@ from tokenbox.ledger.errors import InvalidTime
 
 UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 DAYS = {"today": timedelta(0), "yesterday": timedelta(days=1)}
+DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 AGO = re.compile(r"([0-9]{1,6})([mhdw])")
 
 
-def moment(text: str, now: datetime) -> datetime:
-    """The moment meant at ``now``, in UTC. A day means its start. Raises :class:`InvalidTime`."""
+def moment(text: str, now: datetime, *, end: bool = False) -> datetime:
+    """The moment meant at ``now``, in UTC. Raises :class:`InvalidTime`.
+
+    A day means its start, and with ``end`` the start of the next: from one day until another is both whole.
+    """
     said = text.strip().lower()
     now = now.astimezone(UTC)
+    a_day = UNITS["d"] if end else timedelta(0)
     try:
         if said in DAYS:
-            return now.replace(hour=0, minute=0, second=0, microsecond=0) - DAYS[said]
+            return now.replace(hour=0, minute=0, second=0, microsecond=0) - DAYS[said] + a_day
         ago = AGO.fullmatch(said)
         if ago is not None:
             return now - int(ago[1]) * UNITS[ago[2]]
+        if DAY.fullmatch(said):
+            return datetime.fromisoformat(said).replace(tzinfo=UTC) + a_day
         found = datetime.fromisoformat(said.upper())
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError):

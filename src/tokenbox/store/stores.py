@@ -35,10 +35,10 @@ def file_of(where: str | Path | None) -> Path | None:
     if isinstance(where, Path):
         return where
     if where.startswith(SQLITE):
-        return Path(where.removeprefix(SQLITE))
+        return Path(where.removeprefix(SQLITE)).expanduser()
     scheme = SCHEME.match(where)
     if scheme is None:
-        return Path(where)
+        return Path(where).expanduser()
     if scheme[1] not in POSTGRESQL:
         raise StoreUnavailable(
             f"{scheme[1]}:// is no database that tokenbox can use. Name a file, sqlite:///FILE, or "

@@ -1,0 +1,78 @@
+"""Totals for people: a ~ before estimates, and what is not known said beside what is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tokenbox.ledger.money import dollars
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tokenbox.ledger.totals import Sum, Totals
+
+HEADS = ("calls", "input", "cached", "output", "cost")
+
+
+def cells(totals: Totals) -> tuple[str, ...]:
+    """A text for each of :data:`HEADS`."""
+    return (
+        f"{totals.calls:,}",
+        tokens_text(totals.input, totals.calls),
+        tokens_text(totals.cached, totals.calls),
+        tokens_text(totals.output, totals.calls),
+        cost_text(totals),
+    )
+
+
+def tokens_text(figure: Sum[int], calls: int) -> str:
+    """As ``1,234``, ``~1,234`` for an estimate, ``1,234+`` for at least so many, or ``unknown``."""
+    if calls and figure.unknown == calls:
+        return "unknown"
+    return f"{'~' if figure.estimated else ''}{figure.known:,}{'+' if figure.unknown else ''}"
+
+
+def cost_text(totals: Totals) -> str:
+    """As ``$1.230000``, ``~$1.230000``, ``$1.230000 + 2 unpriced + 1 unknown`` or ``unpriced``."""
+    cost = totals.cost
+    counted = (("unpriced", totals.unpriced), ("unknown", cost.unknown - totals.unpriced))
+    missing = [(name, number) for name, number in counted if number]
+    nothing_known = bool(totals.calls) and cost.unknown == totals.calls
+    if nothing_known and len(missing) == 1:
+        return missing[0][0]
+    known = [] if nothing_known else [f"{'~' if cost.estimated else ''}{dollars(cost.known)}"]
+    return " + ".join([*known, *(f"{number:,} {name}" for name, number in missing)])
+
+
+def aligned(rows: Sequence[Sequence[str]], first: int) -> list[list[str]]:
+    """The rows with the columns from ``first`` on aligned at the right, as figures are; the last is not."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    last = len(widths) - 1
+    return [
+        [text.rjust(widths[i]) if first <= i < last else text for i, text in enumerate(row)] for row in rows
+    ]
+
+
+def notes(totals: Totals) -> list[str]:
+    """What a reader of the table should know, a sentence each."""
+    said = []
+    tokens = (totals.input, totals.cached, totals.output)
+    if totals.cost.estimated or any(figure.estimated for figure in tokens):
+        said.append("~ marks estimates.")
+    if any(0 < figure.unknown < totals.calls for figure in tokens):
+        said.append("+ marks 'at least': of some calls the number is not known.")
+    if totals.unpriced:
+        said.append(
+            f"{_calls(totals.unpriced)} unpriced: no price is known. "
+            "Give one in [catalog.MODEL], price_input and price_output."
+        )
+    unreported = totals.cost.unknown - totals.unpriced - totals.unfinished
+    if totals.unfinished:
+        said.append(f"{_calls(totals.unfinished)} under way or cut off: what was used is not known.")
+    if unreported > 0:
+        said.append(f"{_calls(unreported)} of unknown cost: the server did not say what was used.")
+    return said
+
+
+def _calls(number: int) -> str:
+    return "1 call is" if number == 1 else f"{number:,} calls are"
