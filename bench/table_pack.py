@@ -41,10 +41,10 @@ def introduction(results: dict[str, Any]) -> str:
         f"after {results['load'][0]:.1f}.\n\n"
         f"The standard library of this Python without its tests: {given['files']:,} files, "
         f"{given['bytes'] / 1e6:.1f} MB (SHA-256 {given['sha256'][:16]}). Whole commands from start to exit, "
-        "each in its own environment and, for every repeat, in turn; medians. *Cold*: a new copy of the folder "
-        "and an empty home; *warm*: the same again. The files themselves are in the system's cache in either "
-        "case. Nothing can be fetched. Tokens are o200k, counted by tiktoken with its own ranks over what the "
-        "program wrote."
+        "each in its own environment and, for every repeat, in turn; medians. *Cold*: a new copy of the "
+        "folder and an empty home; *warm*: the same again. The files themselves are in the system's cache in "
+        "either case. Nothing can be fetched. Tokens are o200k, counted by tiktoken with its own ranks over "
+        "what the program wrote."
     )
 
 

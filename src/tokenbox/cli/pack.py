@@ -27,7 +27,7 @@ from tokenbox.cli.streams import (
 from tokenbox.render.lines import Span, Style, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from contextlib import AbstractContextManager
 
     from tokenbox.compose.block_record import BlockLayout
@@ -227,10 +227,9 @@ def _render(collection: Collection, counter: Tokenizer, counts: CountCache, choi
         verdict = "fits" if fits else f"does not fit, {about}{result.over:,} over"
         write_text(f"{about}{result.total:,} of {choices.budget:,} tokens: {verdict}\n")
         return Exit.OK if fits else Exit.DOES_NOT_FIT
+    data: bytes | Iterable[bytes] = (piece.encode() for piece in result.pieces)
     if choices.text_format is Format.JSON:
         data = json_bytes({**result.to_dict(), "notes": [note.to_dict() for note in collection.notes]})
-    else:
-        data = result.text.encode()
     if choices.output is not None or not choices.explain:
         deliver(data, choices.output)
     if choices.explain:
@@ -239,7 +238,7 @@ def _render(collection: Collection, counter: Tokenizer, counts: CountCache, choi
     return Exit.OK
 
 
-def deliver(data: bytes, output: str | None) -> None:
+def deliver(data: bytes | Iterable[bytes], output: str | None) -> None:
     """The result to standard output or the file."""
     if output in (None, STDIN):
         write_bytes(data)

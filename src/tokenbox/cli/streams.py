@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tokenbox.errors import TokenboxError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import BinaryIO
 
 STDIN = "-"
@@ -100,11 +101,11 @@ def decoded(data: bytes, shown: str, name: str) -> str:
         ) from None
 
 
-def write_bytes(data: bytes, *, flush: bool = False) -> None:
-    """``data`` on standard output, as it is."""
+def write_bytes(data: bytes | Iterable[bytes], *, flush: bool = False) -> None:
+    """``data``, whole or in pieces, on standard output, as it is."""
     try:
         sys.stdout.flush()
-        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.writelines([data] if isinstance(data, bytes) else data)
         if flush:
             sys.stdout.buffer.flush()
     except OSError as error:
@@ -152,27 +153,29 @@ def json_bytes(value: object, *, one_line: bool = False) -> bytes:
         return (json.dumps(value, default=str, **layout) + "\n").encode()  # type: ignore[arg-type]
 
 
-def write_file(name: str, data: bytes) -> None:
-    """Make ``data`` the content of the file ``name``: all of it, or the file stays as it was.
+def write_file(name: str, data: bytes | Iterable[bytes]) -> None:
+    """Make ``data`` (or all its pieces) the content of the file ``name``: all, or the file stays as it was.
 
     Raises :class:`OutputFailed`.
     """
     path = Path(os.path.realpath(name))
+    pieces = [data] if isinstance(data, bytes) else data
     try:
         mode = path.stat().st_mode if path.exists() else None
         if mode is not None and not stat.S_ISREG(mode):
-            path.write_bytes(data)  # a device or pipe is written to, not replaced; a folder refuses
+            with path.open("wb") as file:  # a device or pipe is written to, not replaced; a folder refuses
+                file.writelines(pieces)
             return
-        _replace(path, data, 0o666 & ~_umask() if mode is None else stat.S_IMODE(mode))
+        _replace(path, pieces, 0o666 & ~_umask() if mode is None else stat.S_IMODE(mode))
     except OSError as error:
         raise OutputFailed(f"{name} cannot be written: {error.strerror or error}.", file=name) from None
 
 
-def _replace(path: Path, data: bytes, mode: int) -> None:
+def _replace(path: Path, pieces: Iterable[bytes], mode: int) -> None:
     handle, draft = tempfile.mkstemp(prefix=f".{path.name[:64]}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
-            _write_through(file, data)
+            _write_through(file, pieces)
         Path(draft).chmod(mode)
         Path(draft).replace(path)
     except BaseException:
@@ -180,8 +183,8 @@ def _replace(path: Path, data: bytes, mode: int) -> None:
         raise
 
 
-def _write_through(file: BinaryIO, data: bytes) -> None:
-    file.write(data)
+def _write_through(file: BinaryIO, pieces: Iterable[bytes]) -> None:
+    file.writelines(pieces)
     file.flush()
     os.fsync(file.fileno())
 

@@ -88,14 +88,15 @@ class BlockLayout:
     ``total <= budget`` for a hard budget (adaptive verbosity, not ``soft``); otherwise ``over`` says by how
     much it is over. ``inputs`` are the blocks that were rendered, with the summaries made for them.
     ``pricing`` says how the joins were priced while deciding: ``exact`` or ``conservative``. ``summarized``:
-    the indices of the blocks whose summaries were made on the way.
+    the indices of the blocks whose summaries were made on the way. ``pieces`` are the text as it was put
+    together: who only writes it needs no second copy of it.
     """
 
     inputs: tuple[Block, ...] = field(repr=False)
     blocks: tuple[BlockResult, ...] = field(repr=False)
     merged: tuple[MergedLine, ...] = field(repr=False)
     log: tuple[LadderStep, ...] = field(repr=False)
-    text: str = field(repr=False)
+    pieces: tuple[str, ...] = field(repr=False)
     total: int
     budget: int | None
     mode: Mode
@@ -104,6 +105,11 @@ class BlockLayout:
     tokenizer: TokenizerIdentity
     pricing: str
     summarized: tuple[int, ...] = field(default=(), repr=False)
+
+    @cached_property
+    def text(self) -> str:
+        """What was emitted."""
+        return "".join(self.pieces)
 
     @property
     def over(self) -> int:
@@ -165,7 +171,7 @@ class BlockLayout:
                 [result.index, result.form.value, result.base_size, result.size] for result in self.blocks
             ],
             "merged": [line.to_dict() for line in self.merged],
-            "emitted": text_digest(self.text).hex(),
+            "emitted": text_digest(*self.pieces).hex(),
         }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from tokenbox.compose.linear import PricedWhole
@@ -39,11 +40,13 @@ class BlockWhole:
         return self.parts.total
 
     @property
-    def text(self) -> str:
-        """What would be emitted; nothing if no block and no line is shown."""
-        texts = [text for text in self.parts.texts if text]
-        markup = self.forms.markup
-        return "" if not any(self.parts.texts[1:-1]) else markup.separator.join(texts)
+    def pieces(self) -> tuple[str, ...]:
+        """What would be emitted, separators and all; nothing if no block and no line is shown."""
+        texts, separator = self.parts.texts, self.forms.markup.separator
+        if not any(texts[1:-1]):
+            return ()
+        shown = (text for text in texts if text)
+        return tuple(chain([next(shown)], *((separator, text) for text in shown)))
 
     def reset(self, forms: Sequence[Form]) -> None:
         markup, small = self.forms.markup, self.forms.counter.small

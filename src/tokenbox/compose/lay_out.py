@@ -108,7 +108,7 @@ def _lay_out(
         if exact is not None:
             result = _run(exact, budget, reclaim=reclaim)
             # Where this fails, the cuts claimed for the vocabulary do not hold on these texts.
-            if result.total == checked_total(exact, result.text):
+            if result.total == checked_total(exact, [result.text]):
                 return result
     except NotSeamable:
         pass

@@ -34,14 +34,14 @@ def exact_whole(
     return None if rules is None else SeamedWhole(sections, separator, counter, rules, sizes)
 
 
-def checked_total(whole: Parts, text: str) -> int:
-    """The count of the emitted whole, made anew; of a huge one, its parts and seams added up anew.
+def checked_total(whole: Parts, pieces: Sequence[str]) -> int:
+    """The count of the emitted whole, in pieces, made anew; of a huge one, its parts and seams added up anew.
 
     The latter only where the vocabulary's own pattern proves the cuts: then it is the count.
     """
-    if len(text) > RECOUNTED and getattr(whole.counter.tokenizer, "cuts_proven", False):
+    if sum(map(len, pieces)) > RECOUNTED and getattr(whole.counter.tokenizer, "cuts_proven", False):
         return whole.total_of(range(len(whole.sections)))
-    return whole.counter.whole(text)
+    return whole.counter.whole("".join(pieces))
 
 
 class _Bare(NamedTuple):

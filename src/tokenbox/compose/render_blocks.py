@@ -107,13 +107,13 @@ class _Plan:
         whole = BlockWhole(self.forms, self.priorities)
         try:
             forms, steps = self._decide(whole)
-            text = whole.text
+            pieces = whole.pieces
             # Where this fails, the cuts claimed for the vocabulary do not hold on these texts.
-            if text and whole.total != checked_total(whole.parts, text):
+            if pieces and whole.total != checked_total(whole.parts, pieces):
                 return None
         except NotSeamable:
             return None
-        return self._recorded(whole, forms, steps, text, whole.total)
+        return self._recorded(whole, forms, steps, pieces, whole.total)
 
     def conservative(self) -> BlockLayout:
         """The layout with joins priced conservatively; the count of what is emitted decides."""
@@ -121,11 +121,11 @@ class _Plan:
         while True:
             whole = PricedBlockWhole(self.forms, self.priorities, reserve)
             forms, steps = self._decide(whole)
-            text = whole.text
-            total = self.forms.counter.whole(text)
+            pieces = whole.pieces
+            total = self.forms.counter.whole("".join(pieces))
             over = 0 if self.budget is None or not self._hard else total - self.budget
             if over <= 0:
-                return self._recorded(whole, forms, steps, text, total)
+                return self._recorded(whole, forms, steps, pieces, total)
             if set(forms) <= {Form.FULL, Form.OMITTED} and not self._can_yield(forms):
                 name = self.forms.counter.tokenizer.identity.name
                 raise TokenizerError(
@@ -164,9 +164,14 @@ class _Plan:
         return forms, []
 
     def _recorded(
-        self, whole: BlockWhole, forms: Sequence[Form], log: Sequence[LadderStep], text: str, total: int
+        self,
+        whole: BlockWhole,
+        forms: Sequence[Form],
+        log: Sequence[LadderStep],
+        pieces: tuple[str, ...],
+        total: int,
     ) -> BlockLayout:
-        if not text:
+        if not pieces:
             raise EmptyInput(
                 f"no block fits a budget of {self.budget:,} tokens, not even as a line that says what was "
                 "left out. Raise the budget.",
@@ -211,7 +216,7 @@ class _Plan:
                 for priority, size in sorted(whole.lines.items())
             ),
             log=tuple(log),
-            text=text,
+            pieces=pieces,
             total=total,
             budget=self.budget,
             mode=self.forms.markup.mode,

@@ -20,9 +20,12 @@ Key = tuple[str, bytes]
 """Fingerprint of the tokenizer, digest of the text."""
 
 
-def text_digest(text: str) -> bytes:
-    """SHA-256 of ``text`` as UTF-8. Raises :class:`InvalidText` for lone surrogates."""
-    return hashlib.sha256(utf8(text)).digest()
+def text_digest(*pieces: str) -> bytes:
+    """SHA-256 of a text, whole or in pieces, as UTF-8. Raises :class:`InvalidText` for lone surrogates."""
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(utf8(piece))
+    return digest.digest()
 
 
 def is_worth_remembering(tokenizer: Tokenizer) -> bool:
