@@ -130,7 +130,7 @@ def test_an_outline_that_would_fit_is_made() -> None:
         summary = result.summary(index) if isinstance(block, CodeBlock) else None
         if summary is not None and summary.startswith("[outline"):
             assert result.summary(index, counter.count(summary)) == summary
-            assert result.summary(index, 15) is None
+            assert result.summary(index, 9) is None
             checked += 1
     assert checked > 5
 

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 # All of it is in memory several times over.
 MAX_TOTAL_BYTES = 512 << 20
 
-# Tokens of the first line of an outline and one signature; of each signature; and bytes that no token beats.
-_LEAST_OUTLINE = 16
+# Tokens of the first line of an outline, and of a signature at least; and bytes that no token beats.
+_LEAST_OUTLINE = 10
 _LEAST_SIGNATURE = 3
 _BYTES_PER_TOKEN = 8
 _DEFINITION = re.compile(
