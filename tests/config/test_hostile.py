@@ -257,8 +257,18 @@ import sys
 from pathlib import Path
 from tokenbox.config import state
 root, who = Path(sys.argv[1]), sys.argv[2]
-for n in range(40):
+for n in range(20):
     state._change(root, {who: n, f"{who}-{n}": n})
+"""
+
+FOREVER = """
+import sys
+from pathlib import Path
+from tokenbox.config import remember
+for n in range(10**9):
+    remember(Path(sys.argv[1]), "model", f"m{n}" * 1000)
+    if n == 3:
+        print("at work", flush=True)
 """
 
 
@@ -271,11 +281,27 @@ def test_writers_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
     assert [writer.returncode for writer in writers] == [0] * WRITERS
     values = read_state(tmp_path).values
     assert values == {
-        **{f"w{n}": 39 for n in range(WRITERS)},
-        **{f"w{n}-{i}": i for n in range(WRITERS) for i in range(40)},
+        **{f"w{n}": 19 for n in range(WRITERS)},
+        **{f"w{n}-{i}": i for n in range(WRITERS) for i in range(20)},
     }
     left = {path.name for path in (tmp_path / ".tokenbox").iterdir()}
     assert left == {"state.json", "state.lock"}
+
+
+def test_a_writer_that_is_killed_leaves_a_whole_state_and_no_lock(tmp_path: Path) -> None:
+    remember(tmp_path, "model", "before")
+    for _ in range(3):
+        with subprocess.Popen(
+            [sys.executable, "-c", FOREVER, str(tmp_path)], stdout=subprocess.PIPE
+        ) as writer:
+            assert writer.stdout is not None
+            writer.stdout.readline()  # it is at work
+            writer.kill()
+        state = read_state(tmp_path)
+        assert state.problems == ()
+        assert str(state.values["model"]).startswith("m")
+        remember(tmp_path, "model", "mine")  # nobody holds the lock any more
+        assert read_state(tmp_path).values == {"model": "mine"}
 
 
 def test_a_state_that_cannot_be_written(tmp_path: Path) -> None:

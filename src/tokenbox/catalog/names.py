@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# No name of a model is longer.
+MAX_NAME = 300
+
 # How a provider is called here, by how else it is called in ids.
 PROVIDER_ALIASES = {
     "google": "gemini",
@@ -61,7 +64,7 @@ def first_party(name: str) -> str | None:
 
 def bare_name(model: str) -> str:
     """``llama-3.2-1b`` of ``models/Llama-3.2-1B-Q4_K_M.gguf`` and of ``x/llama-3.2:1b``."""
-    name = re.split(r"[/\\]", model.strip().lower())[-1]
+    name = re.split(r"[/\\]", model.strip().lower())[-1][:MAX_NAME]
     name = _FILE.sub("", name)
     while (shorter := _QUANTIZED.sub("", name)) != name:
         name = shorter

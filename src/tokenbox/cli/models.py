@@ -13,13 +13,14 @@ from tokenbox.cli import terminal
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.streams import json_bytes, write_bytes, write_error
 from tokenbox.errors import TokenboxError
-from tokenbox.render.lines import printable
+from tokenbox.render.lines import Span, Style, cells, printable
 
 if TYPE_CHECKING:
     from decimal import Decimal
 
     from tokenbox.catalog import Disagreement, Figure, Limit, ModelInfo, Price
     from tokenbox.config import Config
+    from tokenbox.render.lines import Line
 
 # More of what a query may mean is left out, unless it is asked for.
 MANY = 20
@@ -133,11 +134,26 @@ def _show(priced: list[tuple[ModelInfo, Price | None]]) -> None:
                 *_price(cost, sources),
             )
         )
-    terminal.show(terminal.table(HEADS, rows))
+    lines = terminal.table(HEADS, rows)
+    narrow = terminal.is_seen() and any(
+        cells("".join(span.text for span in line)) > terminal.width() for line in lines
+    )
+    terminal.show(_cards(rows) if narrow else lines)
     notes = [_dispute(info, found, sources) for info, _ in priced for found in info.disagreements]
     notes += [line for info, cost in priced for line in _price_notes(info, cost)]
     for line in (*notes, *(f"[{number}] {said}" for said, number in sources.numbers.items())):
         terminal.show([terminal.line(line)])
+
+
+def _cards(rows: list[tuple[str, ...]]) -> list[Line]:
+    """The rows one under the other, for a terminal that is too narrow for the table."""
+    shown: list[Line] = []
+    for name, *values in rows:
+        shown.append([Span(printable(name, terminal.charset()), Style.STRONG)])
+        shown += [
+            terminal.line(f"  {head:<10}  {value}") for head, value in zip(HEADS[1:], values, strict=True)
+        ]
+    return shown
 
 
 def _limits() -> tuple[Limit, ...]:
