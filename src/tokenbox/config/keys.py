@@ -21,6 +21,8 @@ KeyName = tuple[str, ...]
 
 ANY = "*"
 ENVIRONMENT_PREFIX = "TOKENBOX_"
+# Variables that are no keys: they say where files are.
+OTHER_VARIABLES = frozenset(("TOKENBOX_USER_CONFIG", "TOKENBOX_CACHE_DIR"))
 
 
 class Kind(Enum):

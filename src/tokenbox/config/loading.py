@@ -11,6 +11,7 @@ from tokenbox.config.config import Config
 from tokenbox.config.errors import Code, ConfigError
 from tokenbox.config.keys import (
     ENVIRONMENT_PREFIX,
+    OTHER_VARIABLES,
     Key,
     KeyName,
     Kind,
@@ -19,7 +20,7 @@ from tokenbox.config.keys import (
     key_text,
     parse_key,
 )
-from tokenbox.config.places import USER_VARIABLE, find_project, user_file
+from tokenbox.config.places import find_project, user_file
 from tokenbox.config.reading import read_settings, refuse_secrets, tokenizer_name, unknown_key
 from tokenbox.config.setting import Level, Origin, Setting
 from tokenbox.config.state import read_state
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
     from tokenbox.config.places import Project
 
-# Variables of ours that are read elsewhere: where the user's file is, and where counts are remembered.
-NO_SETTINGS = {USER_VARIABLE, "TOKENBOX_CACHE_DIR"}
+# All variables begin alike, so that less than this is no likeness.
+_NEAR = 0.85
 
 
 def load(
@@ -90,11 +91,11 @@ def _environment(env: Mapping[str, str], folder: Path, problems: list[str]) -> d
     known = by_variable()
     found = {}
     for variable, text in env.items():
-        if not variable.startswith(ENVIRONMENT_PREFIX) or variable in NO_SETTINGS or not text:
+        if not variable.startswith(ENVIRONMENT_PREFIX) or variable in OTHER_VARIABLES or not text:
             continue
         row = known.get(variable)
         if row is None:
-            near = difflib.get_close_matches(variable[:100], known, 1)
+            near = difflib.get_close_matches(variable[:100], known, 1, _NEAR)
             hint = f"Did you mean {near[0]}?" if near else "tokenbox config shows all settings."
             problems.append(f"the environment has {variable[:100]}, which is no setting. {hint}")
         else:
