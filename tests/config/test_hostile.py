@@ -104,6 +104,8 @@ SECRETS = [
     "models.x.endpoint = 'https://me:{}@host/v1'",
     "models.x.endpoint = 'https://host/v1?api_key={}'",
     "api_key = '{}'",
+    "store.database = 'postgresql://me:{}@host/name'",
+    "store.database = 'postgresql://host/name?password={}'",
     "model = '{}'",
     "shell.allow = ['ls', '{}']",
     "gateway_token = '{}'",

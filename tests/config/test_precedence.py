@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -12,8 +13,6 @@ from tokenbox.config import KEYS, Level, load, remember
 from tokenbox.config.keys import ANY, Kind, key_text
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tokenbox.config import Key
 
 
@@ -113,6 +112,11 @@ def test_every_key_has_a_doc_line_and_a_default_that_it_would_take() -> None:
     for key in KEYS:
         assert key.doc.endswith("."), key
         assert key.default is None or from_toml(key, key.default) == key.default, key
+
+
+def test_every_key_is_described() -> None:
+    described = (Path(__file__).parents[2] / "docs" / "config.md").read_text(encoding="utf-8")
+    assert [key.name for key in KEYS if key.parts[-1] not in described and key.parts[-1] != ANY] == []
 
 
 def test_the_nearest_folder_counts_and_nothing_is_merged_from_above(tmp_path: Path) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tokenbox.cli import terminal
+from tokenbox.cli import clock, terminal
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.streams import json_bytes, write_bytes, write_error
 from tokenbox.errors import TokenboxError
@@ -74,7 +74,7 @@ def models(
 
 def _day(text: str | None) -> date:
     if text is None:
-        return datetime.now(UTC).date()
+        return clock.now().date()
     try:
         return date.fromisoformat(text)
     except ValueError:

@@ -28,7 +28,11 @@ _SECRET = re.compile(
     r"(sk|pk|rk|xai|gsk|ghp|gho|hf|glpat|r8|pplx|nvapi|AIza|AKIA|csk)[-_A-Za-z0-9][A-Za-z0-9_-]{14,}"
     r"|github_pat_\w{20,}|eyJ[\w-]{10,}\.[\w-]+\.[\w-]*|Bearer\s+\S{8,}",
 )
-_ADDRESS_WITH_KEY = re.compile(r"https?://([^/\s]*@|\S*[?&](api[_-]?)?(key|token|secret)=)", re.IGNORECASE)
+_ADDRESS_WITH_KEY = re.compile(
+    r"https?://[^/\s]*@"
+    r"|[a-z][a-z0-9+.-]*://([^/\s:@]*:[^/\s@]+@|\S*[?&](api[_-]?)?(key|token|secret|password)=)",
+    re.IGNORECASE,
+)
 
 
 def looks_secret(text: str) -> bool:
