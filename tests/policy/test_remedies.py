@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from tokenbox import Section, tokenizers
 from tokenbox.engine.result import Decision
 from tokenbox.policy import (
-    Alternative,
     CutChunks,
     Enforcement,
     LargerWindow,
@@ -121,26 +120,21 @@ def check_cut(remedy: CutChunks, limits: Limits, tokenizer: Any) -> None:  # noq
     assert not undone.ok
 
 
-def test_a_larger_model_is_named_if_it_is_counted_alike_and_passes() -> None:
+def test_other_models_are_asked_for_only_where_a_request_is_refused() -> None:
     asked = []
 
-    def others() -> list[Alternative]:
-        asked.append(1)
-        return [
-            Alternative("huge", 1_000),
-            Alternative("exact", 120),
-            Alternative("small", 119),
-            Alternative("narrow", 900, max_input=99),
-            Alternative("wide", 900, max_input=100),
-        ]
+    def others(tokens_in: int) -> list[str]:
+        asked.append(tokens_in)
+        return ["larger", "huge"]
 
     request, tokenizer = read_chunks(["a" * 100]), TOKENIZERS["bytes"]
     assert enforce(request, Limits.of(200, 20), tokenizer, alternatives=others).ok
-    assert asked == [], "nobody looks for another model for a request that passes"
+    assert asked == []
     verdict = enforce(request, Limits.of(110, 20), tokenizer, alternatives=others)
+    assert asked == [100]
     larger = next(one for one in verdict.plan if isinstance(one, LargerWindow))
     assert larger.max_ctx == 120
-    assert larger.models == ("exact", "wide", "huge")
+    assert larger.say == "use a model with a window of at least 120 tokens: larger, huge"
 
 
 def test_what_must_be_kept_is_not_cut() -> None:

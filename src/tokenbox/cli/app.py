@@ -8,7 +8,22 @@ from typing import Annotated
 
 import typer
 
-from tokenbox.cli import config, cost, count, diff, layout, lcp, lenses, models, pack, schema, tokenizers
+from tokenbox.cli import (
+    config,
+    cost,
+    count,
+    diff,
+    enforce,
+    estimate,
+    layout,
+    lcp,
+    lenses,
+    models,
+    pack,
+    plan,
+    schema,
+    tokenizers,
+)
 from tokenbox.cli.outcome import Exit, report
 from tokenbox.cli.streams import (
     ReaderGoneError,
@@ -24,7 +39,8 @@ from tokenbox.errors import TokenboxError
 from tokenbox.render.lines import printable
 
 EPILOG = (
-    "Exit status: 0 done, 2 bad usage or input, 3 what is critical does not fit, 130 interrupted, 1 a bug."
+    "Exit status: 0 done, 2 bad usage or input, 3 what is critical does not fit, 4 refused by the policy, "
+    "130 interrupted, 1 a bug."
 )
 
 
@@ -43,6 +59,9 @@ def build_app() -> typer.Typer:
         layout.layout,
         pack.pack,
         diff.diff,
+        estimate.estimate,
+        plan.plan,
+        enforce.enforce,
         models.models,
         config.init,
         config.config,

@@ -24,6 +24,7 @@ class Exit(IntEnum):
     DIFFERENT = 1  # of `diff --exit-code`, as in diff(1)
     BAD_INPUT = 2
     DOES_NOT_FIT = 3
+    REFUSED = 4  # of `enforce`
     INTERRUPTED = 130
 
 

@@ -2,7 +2,7 @@
 
 from tokenbox.policy.chunks import Kind, Request, read_chunks
 from tokenbox.policy.counting import estimate
-from tokenbox.policy.enforcement import Alternative, enforce
+from tokenbox.policy.enforcement import enforce
 from tokenbox.policy.errors import (
     InvalidChunks,
     InvalidPolicy,
@@ -30,7 +30,6 @@ from tokenbox.policy.records import (
 from tokenbox.policy.strategies import Candidate, ChosenLayout
 
 __all__ = [
-    "Alternative",
     "Binding",
     "Candidate",
     "ChosenLayout",

@@ -14,9 +14,12 @@ from tokenbox.policy.errors import InvalidChunks
 from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
-    from tokenbox.content.blocks import Block
+    from collections.abc import Sequence
 
-    Chunk = str | Section | Block | Mapping[str, object]
+    from tokenbox.content.blocks import Block
+    from tokenbox.content.message import Message
+
+    Chunk = str | Section | Block | Message | Mapping[str, object]
 
 
 class Kind(StrEnum):
@@ -34,6 +37,7 @@ class Request:
     kind: Kind
     items: tuple[Any, ...]
     separator: str = SEPARATOR
+    tools: tuple[Mapping[str, object], ...] = ()
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
@@ -64,12 +68,16 @@ class Request:
 _NAMES = {Kind.SECTIONS: "chunk", Kind.BLOCKS: "block", Kind.MESSAGES: "message"}
 
 
-def read_chunks(chunks: Iterable[Chunk] | Request, separator: str = SEPARATOR) -> Request:
+def read_chunks(
+    chunks: Iterable[Chunk] | Request,
+    separator: str = SEPARATOR,
+    tools: Sequence[Mapping[str, object]] | None = None,
+) -> Request:
     """The request that ``chunks`` make.
 
     Strings and sections go together; blocks, and chat messages, only with their own kind. A mapping with an
-    ``id`` is a section, one with a ``role`` a message. Raises :class:`InvalidChunks`, or what is wrong with
-    one of them.
+    ``id`` is a section, one with a ``role`` a message. ``tools`` are the schemas that go with messages.
+    Raises :class:`InvalidChunks`, or what is wrong with one of them.
     """
     if isinstance(chunks, Request):
         return chunks
@@ -92,7 +100,9 @@ def read_chunks(chunks: Iterable[Chunk] | Request, separator: str = SEPARATOR) -
             f"the chunks are of several kinds: {places}. Give one kind, or ask once for each.",
             kinds=[kind.value for kind in kinds],
         )
-    request = Request(next(iter(kinds), Kind.SECTIONS), tuple(items), separator)
+    request = Request(next(iter(kinds), Kind.SECTIONS), tuple(items), separator, tuple(tools or ()))
+    if request.tools and request.kind is not Kind.MESSAGES:
+        raise InvalidChunks(f"tools go with messages, not with {request.kind.value}.")
     if request.kind is Kind.SECTIONS and len(set(request.ids)) < len(request.ids):
         twice = next(name for i, name in enumerate(request.ids) if name in request.ids[:i])
         raise InvalidChunks(f"two chunks have the id {twice!r}. Ids are unique.", id=twice)
@@ -104,14 +114,28 @@ def _read(chunk: object, position: int) -> tuple[Kind, object]:
         return Kind.SECTIONS, chunk
     if isinstance(chunk, Section):
         return Kind.SECTIONS, chunk
-    from tokenbox.content.blocks import Block  # noqa: PLC0415  # strings and sections do not need it
+    from tokenbox.content.blocks import Block  # noqa: PLC0415  # strings and sections do not need them
+    from tokenbox.content.message import Message  # noqa: PLC0415
 
     if isinstance(chunk, Block):
         return Kind.BLOCKS, chunk
+    if isinstance(chunk, Message):
+        return Kind.MESSAGES, chunk
     if isinstance(chunk, Mapping):
+        if "role" in chunk and "id" not in chunk:
+            return Kind.MESSAGES, _message(chunk, position)
         return Kind.SECTIONS, Section.of(chunk, position)
     raise InvalidChunks(
         f"chunk {position} is {type(chunk).__name__}: give a string, a section (or a mapping with id and "
         "content), a block, or a message (or a mapping with role).",
         position=position,
     )
+
+
+def _message(chunk: Mapping[str, object], position: int) -> Message:
+    from tokenbox.content.message import InvalidMessage, Message  # noqa: PLC0415
+
+    try:
+        return Message.of(chunk)
+    except InvalidMessage as error:
+        raise InvalidMessage(f"messages[{position}]: {error.message}", index=position) from None

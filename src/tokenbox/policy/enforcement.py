@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from tokenbox.errors import ContextCriticalOverflow, EmptyInput
 from tokenbox.override import Override
 from tokenbox.policy.counting import tokens_of
 from tokenbox.policy.errors import InvalidPolicy
+from tokenbox.policy.messages import is_exact
 from tokenbox.policy.packing import pack
 from tokenbox.policy.records import (
     Binding,
@@ -21,31 +23,25 @@ from tokenbox.policy.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from tokenbox.policy.chunks import Request
     from tokenbox.policy.limits import Limits
+    from tokenbox.policy.messages import Counts
     from tokenbox.policy.records import Remedy
     from tokenbox.policy.strategies import Strategy
-    from tokenbox.tokenizers.protocol import Tokenizer
 
 
-class Alternative(NamedTuple):
-    """Another model that is counted alike, and what it holds."""
-
-    model: str
-    max_ctx: int
-    max_input: int | None = None
+Alternatives = Callable[[int], Sequence[str]]
+"""``alternatives(tokens_in)``: other models that are counted alike and let the request pass, best first."""
 
 
-# Models named in a remedy.
-NAMED = 3
+def no_alternatives(tokens_in: int) -> Sequence[str]:  # noqa: ARG001  # as of Alternatives
+    return ()
 
 
 def enforce(  # noqa: PLR0913  # keyword options, as of `layout`
     request: Request,
     limits: Limits,
-    tokenizer: Tokenizer,
+    counter: Counts,
     *,
     output_mode: OutputMode | str = OutputMode.TEXT,
     override: Override | None = None,
@@ -53,7 +49,7 @@ def enforce(  # noqa: PLR0913  # keyword options, as of `layout`
     model: str | None = None,
     max_tokens_request: int | None = None,
     notes: Sequence[str] = (),
-    alternatives: Callable[[], Sequence[Alternative]] = tuple,
+    alternatives: Alternatives = no_alternatives,
 ) -> Enforcement:
     """Whether ``request`` may be sent within ``limits``; if not, with the smallest changes that let it.
 
@@ -67,22 +63,22 @@ def enforce(  # noqa: PLR0913  # keyword options, as of `layout`
             "hatch is explicit.",
             field="override",
         )
-    tokens_in = tokens_of(request, tokenizer)
+    tokens_in = tokens_of(request, counter)
     denied = limits.denies(tokens_in)
     why = Why(
         tokens_in,
         limits,
         Binding.MAX_INPUT_TOKENS if limits.max_input_binds else Binding.CONTEXT_WINDOW,
-        tokenizer.identity.exact,
+        is_exact(request, counter),
         overridden=denied and override is not None,
         notes=tuple(notes),
     )
-    plan = _remedies(request, tokens_in, limits, tokenizer, strategy, model, alternatives) if denied else ()
+    plan = _remedies(request, tokens_in, limits, counter, strategy, model, alternatives) if denied else ()
     return Enforcement(
         ok=not denied or override is not None,
         why=why,
         plan=plan,
-        tokenizer=tokenizer.identity,
+        tokenizer=counter.identity,
         output_mode=mode,
         override=override,
         model=model,
@@ -106,16 +102,16 @@ def _remedies(
     request: Request,
     tokens_in: int,
     limits: Limits,
-    tokenizer: Tokenizer,
+    counter: Counts,
     strategy: str | Strategy | None,
     model: str | None,
-    alternatives: Callable[[], Sequence[Alternative]],
+    alternatives: Alternatives,
 ) -> tuple[Remedy, ...]:
     """Single changes, each of which is enough: ask for less, send less, use a larger window."""
     found: list[Remedy | None] = [
         _lower_max_tokens(tokens_in, limits),
-        _cut_chunks(request, limits, tokenizer, strategy, model),
-        _larger_window(tokens_in, limits, alternatives()),
+        _cut_chunks(request, limits, counter, strategy, model),
+        _larger_window(tokens_in, limits, alternatives(tokens_in)),
     ]
     return tuple(remedy for remedy in found if remedy is not None)
 
@@ -131,7 +127,7 @@ def _lower_max_tokens(tokens_in: int, limits: Limits) -> LowerMaxTokens | None:
 def _cut_chunks(
     request: Request,
     limits: Limits,
-    tokenizer: Tokenizer,
+    counter: Counts,
     strategy: str | Strategy | None,
     model: str | None,
 ) -> CutChunks | None:
@@ -139,23 +135,14 @@ def _cut_chunks(
     if limits.input_limit < 1 or not request.items:
         return None
     try:
-        plan = pack(request, limits, tokenizer, strategy, model)
+        plan = pack(request, limits, counter, strategy, model)
     except (ContextCriticalOverflow, EmptyInput):
         return None
     return CutChunks(plan) if plan.total > 0 and not limits.denies(plan.total) else None
 
 
-def _larger_window(
-    tokens_in: int, limits: Limits, alternatives: Sequence[Alternative]
-) -> LargerWindow | None:
-    max_ctx = limits.smallest_window(tokens_in)
-    fitting = [
-        other
-        for other in alternatives
-        if not replace(limits, max_ctx=other.max_ctx, max_input=other.max_input).denies(tokens_in)
-    ]
-    fitting.sort(key=lambda other: (other.max_ctx, other.model))
+def _larger_window(tokens_in: int, limits: Limits, models: Sequence[str]) -> LargerWindow:
     over_input = limits.max_input is not None and tokens_in > limits.max_input
     return LargerWindow(
-        max(max_ctx, 1), tokens_in if over_input else None, tuple(other.model for other in fitting[:NAMED])
+        max(limits.smallest_window(tokens_in), 1), tokens_in if over_input else None, tuple(models)
     )

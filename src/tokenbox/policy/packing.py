@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tokenbox.compose.lay_out import layout
 from tokenbox.engine.result import Decision
+from tokenbox.policy import messages
 from tokenbox.policy.chunks import Kind
 from tokenbox.policy.counted import COUNTS
 from tokenbox.policy.errors import InvalidPolicy, UnknownStrategy
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tokenbox.compose.block_record import BlockLayout
     from tokenbox.policy.chunks import Request
     from tokenbox.policy.limits import Limits
+    from tokenbox.policy.messages import Counts
     from tokenbox.policy.records import AnyLayout, SummaryOp
     from tokenbox.policy.strategies import Strategy
     from tokenbox.tokenizers.protocol import Tokenizer
@@ -35,7 +37,7 @@ class Planned(NamedTuple):
 def pack(
     request: Request,
     limits: Limits,
-    tokenizer: Tokenizer,
+    counter: Counts,
     strategy: str | Strategy | None = None,
     model: str | None = None,
 ) -> PackPlan:
@@ -56,10 +58,10 @@ def pack(
         )
     strategy = DEFAULT_STRATEGY[request.kind] if strategy is None else strategy
     if isinstance(strategy, str):
-        planned = _named(strategy, request.kind)(request, limits.input_limit, tokenizer)
+        planned = _named(strategy, request.kind)(request, limits.input_limit, counter)
         name = strategy
     else:
-        planned = _chosen(strategy, request, limits.input_limit, tokenizer)
+        planned = _chosen(strategy, request, limits.input_limit, counter)
         name = name_of(strategy)
     gone = [chunk.decision.value in _GONE for chunk in planned.chunks]
     return PackPlan(
@@ -67,6 +69,7 @@ def pack(
         dropped=tuple(chunk for chunk, is_gone in zip(planned.chunks, gone, strict=True) if is_gone),
         summary_ops=tuple(planned.summary_ops),
         layout=planned.layout,
+        exact=messages.is_exact(request, counter),
         request=request,
         limits=limits,
         strategy=name,
@@ -77,7 +80,8 @@ def pack(
 # The strategies that have a name.
 
 
-def _box(request: Request, budget: int, tokenizer: Tokenizer) -> Planned:
+def _box(request: Request, budget: int, counter: Counts) -> Planned:
+    tokenizer = messages.text_counter(counter)
     made = layout(request.sections, budget, tokenizer, request.separator)
     chunks = [
         ChunkPlan(i, one.id, one.decision, one.base_size, one.size, tuple(step.why for step in one.steps))
@@ -86,9 +90,10 @@ def _box(request: Request, budget: int, tokenizer: Tokenizer) -> Planned:
     return Planned(made, chunks, of_sections(request, made, tokenizer))
 
 
-def _ladder(request: Request, budget: int, tokenizer: Tokenizer) -> Planned:
+def _ladder(request: Request, budget: int, counter: Counts) -> Planned:
     from tokenbox.compose.render_blocks import render_blocks  # noqa: PLC0415  # only blocks need it
 
+    tokenizer = messages.text_counter(counter)
     made = render_blocks(request.items, tokenizer, budget)
     chunks = [
         ChunkPlan(one.index, request.ids[one.index], one.form, one.base_size, one.size, one.why)
@@ -97,8 +102,11 @@ def _ladder(request: Request, budget: int, tokenizer: Tokenizer) -> Planned:
     return Planned(made, chunks, of_blocks(request, made, tokenizer))
 
 
-def _window(request: Request, budget: int, tokenizer: Tokenizer) -> Planned:
-    """Of sections, the first flexible ones are left out."""
+def _window(request: Request, budget: int, counter: Counts) -> Planned:
+    """Of messages, whole exchanges leave, the oldest first; of sections, the first flexible ones."""
+    if request.kind is Kind.MESSAGES:
+        return Planned(*messages.windowed(request, budget, counter))
+    tokenizer = messages.text_counter(counter)
     candidates = _candidates(request, tokenizer)
     texts = request.texts
 
@@ -117,17 +125,17 @@ DEFAULT_STRATEGY: Final[Mapping[Kind, str]] = {
     Kind.BLOCKS: "ladder",
     Kind.MESSAGES: "window",
 }
-_STRATEGIES: Final[Mapping[str, Mapping[Kind, Callable[[Request, int, Tokenizer], Planned]]]] = {
+_STRATEGIES: Final[Mapping[str, Mapping[Kind, Callable[[Request, int, Counts], Planned]]]] = {
     "box": {Kind.SECTIONS: _box},
     "ladder": {Kind.BLOCKS: _ladder},
-    "window": {Kind.SECTIONS: _window},
+    "window": {Kind.SECTIONS: _window, Kind.MESSAGES: _window},
 }
 STRATEGY_NAMES: Final = tuple(_STRATEGIES)
 # Decisions and forms that send nothing of the chunk's own.
 _GONE: Final = frozenset({"dropped", "merged", "omitted", "evicted"})
 
 
-def _named(name: str, kind: Kind) -> Callable[[Request, int, Tokenizer], Planned]:
+def _named(name: str, kind: Kind) -> Callable[[Request, int, Counts], Planned]:
     planners = _STRATEGIES.get(name)
     if planners is None:
         raise UnknownStrategy(
@@ -147,16 +155,31 @@ def _named(name: str, kind: Kind) -> Callable[[Request, int, Tokenizer], Planned
 # Strategies of the user's own.
 
 
-def _chosen(strategy: Strategy, request: Request, budget: int, tokenizer: Tokenizer) -> Planned:
-    candidates = _candidates(request, tokenizer)
-    chosen = choose(strategy, candidates, budget, tokenizer.count, may_change=request.kind is Kind.SECTIONS)
+def _chosen(strategy: Strategy, request: Request, budget: int, counter: Counts) -> Planned:
     name = name_of(strategy)
-    if request.kind is Kind.BLOCKS:
-        made = _blocks_chosen(chosen, candidates, request, tokenizer)
+    if request.kind is Kind.MESSAGES:
+        candidates = messages.candidates_of(request, counter)
+        count = _text_count(counter)
+        picked = choose(strategy, candidates, budget, count, may_change=False)
+        made = Planned(*messages.chosen(request, [index for index, _ in picked], name, counter))
     else:
-        made = _laid_out(chosen, name, candidates, request, budget, tokenizer)
+        tokenizer = messages.text_counter(counter)
+        candidates = _candidates(request, tokenizer)
+        may_change = request.kind is Kind.SECTIONS
+        picked = choose(strategy, candidates, budget, tokenizer.count, may_change=may_change)
+        if request.kind is Kind.BLOCKS:
+            made = _blocks_chosen(picked, candidates, request, tokenizer)
+        else:
+            made = _laid_out(picked, name, candidates, request, budget, tokenizer)
     check_budget(name, made.layout.total, budget)
     return made
+
+
+def _text_count(counter: Counts) -> Callable[[str], int]:
+    """Counts a text; for a chat format, as the message of a user."""
+    if not messages.counts_requests(counter):
+        return messages.text_counter(counter).count
+    return lambda text: counter.count_messages([{"role": "user", "content": text}])
 
 
 def _candidates(request: Request, tokenizer: Tokenizer) -> list[Candidate]:

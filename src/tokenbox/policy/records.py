@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.policy.errors import PolicyError
 
 if TYPE_CHECKING:
     from tokenbox.compose.block_record import BlockLayout
     from tokenbox.compose.record import Layout
+    from tokenbox.conversation.record import Fitted
     from tokenbox.override import Override
     from tokenbox.policy.chunks import Request
     from tokenbox.policy.limits import Limits
     from tokenbox.policy.strategies import ChosenLayout
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
-    AnyLayout = Layout | BlockLayout | ChosenLayout
+    AnyLayout = Layout | BlockLayout | Fitted | ChosenLayout
 
 SCHEMA_ESTIMATE = "tokenbox.estimate/1"
 SCHEMA_PLAN = "tokenbox.plan/1"
@@ -122,6 +125,7 @@ class PackPlan:
     request: Request = field(repr=False)
     limits: Limits
     strategy: str
+    exact: bool
     model: str | None = None
 
     @property
@@ -134,16 +138,29 @@ class PackPlan:
 
     @property
     def text(self) -> str:
-        """What would be sent, as one text."""
-        return self.layout.text
+        """What would be sent, as one text; of messages, as JSON."""
+        from tokenbox.conversation.record import Fitted  # noqa: PLC0415
+        from tokenbox.policy.messages import emitted  # noqa: PLC0415  # which makes plans
+
+        return emitted(self.layout.messages) if isinstance(self.layout, Fitted) else self.layout.text
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """What would be sent, where that is chat messages. Raises :class:`PolicyError` where it is text."""
+        from tokenbox.conversation.record import Fitted  # noqa: PLC0415
+
+        if not isinstance(self.layout, Fitted):
+            raise PolicyError("this plan is of texts or blocks: it has a text, and no messages.")
+        return [message.to_dict() for message in self.layout.messages]
+
+    @property
+    def emitted(self) -> bytes:
+        """What would be sent, as the bytes that a proof is about."""
+        return self.text.encode()
 
     @property
     def tokenizer(self) -> TokenizerIdentity:
         return self.layout.tokenizer
-
-    @property
-    def exact(self) -> bool:
-        return self.layout.tokenizer.exact
 
     def to_dict(self) -> dict[str, object]:
         return {
@@ -194,11 +211,10 @@ class Why:
         if self.binding is Binding.MAX_INPUT_TOKENS:
             rule = f"{about}{self.tokens_in:,} tokens of input, of at most {limits.max_input:,}"
         else:
-            margin = f" - {_percent(limits)} headroom" if limits.headroom else ""
+            margin = f" ({limits.max_ctx:,} - {_percent(limits)} headroom)" if limits.headroom else ""
             rule = (
                 f"{about}{self.tokens_in:,} tokens of input + {limits.reserve_out:,} reserved for the answer "
-                f"= {about}{self.tokens_in + limits.reserve_out:,}, of {limits.usable:,} "
-                f"({limits.max_ctx:,}{margin})"
+                f"= {about}{self.tokens_in + limits.reserve_out:,}, of {limits.usable:,}{margin}"
             )
         verdict = f"{about}{self.over:,} too many" if self.over > 0 else f"{about}{-self.over:,} free"
         allowed = "; allowed by an override" if self.overridden else ""

@@ -6,6 +6,8 @@ a family (or for one model), or enable a baseline. Nothing is counted by a token
 
 from __future__ import annotations
 
+import json
+import re
 import threading
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -109,11 +111,19 @@ class TokenizerFamilies:
         with self._lock:
             self._heuristic = on
 
-    def resolve(self, model_ref: str, *, baselines: Iterable[str] = (), heuristic: bool = False) -> Tokenizer:
+    def resolve(
+        self,
+        model_ref: str,
+        *,
+        baselines: Iterable[str] = (),
+        heuristic: bool = False,
+        named: Mapping[str, str] | None = None,
+    ) -> Tokenizer:
         """The tokenizer of a model, or of a family.
 
-        ``baselines`` and ``heuristic`` are enabled for this call, beside those of the process. Raises
-        :class:`NoTokenizer`, whose remedies are commands.
+        ``baselines``, ``heuristic`` and ``named`` (a tokenizer's name or ``file:PATH`` by family) hold for
+        this call, beside what is enabled and registered in the process. Raises :class:`NoTokenizer`, whose
+        remedies are commands.
         """
         if type(model_ref) is not str or not model_ref:
             raise NoTokenizer(
@@ -123,7 +133,10 @@ class TokenizerFamilies:
         family = self._family_of(model_ref)
         vocabulary = family.name if family is not None else model_ref
         baseline = _BASELINE_OF.get(vocabulary or "")
-        own = self._own_for(model_ref, vocabulary, baseline)
+        names = [*_beginnings(model_ref), *(name for name in (vocabulary, baseline) if name is not None)]
+        own = next((self._own[name] for name in names if name in self._own), None)
+        if own is None and named:
+            own = next((get(named[name]) for name in names if name in named), None)
         if own is not None:
             return own if _may_be_exact(family) else as_estimate(own)
         if baseline in enabled and vocabulary is not None:
@@ -141,15 +154,6 @@ class TokenizerFamilies:
         return (
             found if tokenizer in (family.name, *BASELINES.get(family.name or "", ())) else as_estimate(found)
         )
-
-    def _own_for(self, model: str, family: str | None, baseline: str | None) -> Tokenizer | None:
-        """The user's tokenizer for the model: of its longest beginning, else of its family."""
-        parts = model.rpartition("/")[2].split("-")
-        beginnings = ["-".join(parts[:end]) for end in range(len(parts), 0, -1)]
-        for name in (model, *beginnings, family, baseline):
-            if name in self._own:
-                return self._own[name]
-        return None
 
     def _check_free(self, family: str) -> None:
         if family in self._own:
@@ -171,6 +175,12 @@ def check_baselines(names: Iterable[str]) -> list[str]:
     return given
 
 
+def _beginnings(model: str) -> list[str]:
+    """The model and the beginnings of its name: of ``x/a-b`` that, ``a-b`` and ``a``."""
+    parts = model.rpartition("/")[2].split("-")
+    return [model, *("-".join(parts[:end]) for end in range(len(parts), 0, -1))]
+
+
 def _vocabulary(family: str) -> str:
     """The vocabulary of a family: itself, or the default of a whole baseline."""
     return BASELINES[family][0] if family in BASELINES else family
@@ -183,13 +193,17 @@ def _may_be_exact(family: Family | None) -> bool:
 
 def _nobody_counts(model: str, family: Family | None, baseline: str | None) -> NoTokenizer:
     """What is missing, and the commands any of which ends it."""
-    remedies = []
+    key = f"models.{model}.tokenizer" if _BARE.fullmatch(model) else f"'models.{json.dumps(model)}.tokenizer'"
     name = None if family is None else family.name
+    remedies = [
+        f"tokenbox config set {key} {FILE_PREFIX}tokenizer.json",
+        "tokenbox config set tokenizers.heuristic true",
+    ]
     if baseline is not None:
-        vocabulary = _vocabulary(name or model)
-        remedies += [
+        remedies = [
             f"tokenbox config set tokenizers.baselines {baseline}",
-            f"tokenbox estimate --model {model} --tokenizer {vocabulary} FILE",
+            f"tokenbox config set {key} {_vocabulary(name or model)}",
+            *remedies[1:],
         ]
         why = f"its family {baseline} is in the package, but off until you enable it"
     elif family is None:
@@ -198,20 +212,19 @@ def _nobody_counts(model: str, family: Family | None, baseline: str | None) -> N
         why = f"there is no public one ({family.source})"
     else:
         why = f"its family {name} has none in the package"
-    remedies += [
-        f"tokenbox estimate --model {model} --tokenizer {FILE_PREFIX}tokenizer.json FILE",
-        "tokenbox config set tokenizers.heuristic true",
-    ]
     return NoTokenizer(
-        f"no tokenizer counts for the model {model!r}: {why}. Any of these does: "
-        + "; ".join(remedies)
-        + f"; or, in Python, tokenbox.tokenizers.register({(name or model)!r}, function).",
+        f"no tokenizer counts for the model {model!r}: {why}. Any of these ends it: {'; '.join(remedies)}; "
+        f"--tokenizer NAME for one call; or, in Python, tokenbox.tokenizers.register({(name or model)!r}, "
+        "function).",
         model=model,
         family=name,
         baseline=baseline,
         remedies=remedies,
     )
 
+
+# What TOML writes without quotes.
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 FAMILIES: Final = TokenizerFamilies()
 """Those of this process."""

@@ -1,0 +1,92 @@
+"""``tokenbox enforce``: whether a request may be sent."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tokenbox.cli import request, terminal
+from tokenbox.cli.outcome import Exit, reporting
+from tokenbox.cli.streams import json_bytes, write_bytes
+from tokenbox.render.lines import Span, Style, printable
+
+if TYPE_CHECKING:
+    from tokenbox.policy import Enforcement
+    from tokenbox.render.lines import Line
+
+
+class Mode(StrEnum):
+    """How the answer is taken."""
+
+    TEXT = "text"
+    JSON = "json"
+    STREAM = "stream"
+
+
+def enforce(  # noqa: PLR0913, PLR0917  # one parameter per option
+    files: request.Files = None,
+    model: request.Model = None,
+    tokenizer: request.Tokenizer = None,
+    max_tokens: Annotated[
+        str | None,
+        typer.Option("--max-tokens", metavar="TOKENS", help="What the request asks for at most."),
+    ] = None,
+    max_ctx: request.MaxCtx = None,
+    headroom: request.Headroom = None,
+    strategy: request.Strategy = None,
+    output_mode: Annotated[
+        Mode, typer.Option("--output-mode", help="json reserves more where nobody says how much.")
+    ] = Mode.TEXT,
+    messages: request.Messages = None,
+    document: request.Document = None,
+    pack: request.Pack = None,
+    allow: Annotated[
+        str | None,
+        typer.Option(
+            "--allow-over-context", metavar="REASON", help="Let it pass although it is over, and record why."
+        ),
+    ] = None,
+    as_json: request.AsJson = False,
+) -> int:
+    """Say whether a request may be sent to a model: exit status 0, or 4 if it is refused.
+
+    It is refused if its tokens and those reserved for the answer are more than the window less the headroom.
+    Then the smallest changes that would let it pass are shown.
+
+    Example: tokenbox enforce --model gpt-4o --max-tokens 1000 rules.md notes.md
+    """
+    with reporting(as_json=as_json):
+        given = request.Given(files or (), messages, document, pack).read()
+        from tokenbox import ctx, override  # noqa: PLC0415
+
+        request.import_from_here(strategy)
+        config = request.settings(max_ctx, None, headroom, None)
+        with terminal.progress("counting"):
+            found = ctx.enforce(
+                request.needed_model(model, given, config),
+                given.chunks,
+                output_mode.value,
+                request.whole(max_tokens, "--max-tokens", given.max_tokens),
+                None if allow is None else override.allow_over_context(allow),
+                tokenizer=tokenizer,
+                strategy=strategy,
+                config=config,
+            )
+        if as_json:
+            write_bytes(json_bytes(found.to_dict()))
+        else:
+            terminal.show(_picture(found))
+    return Exit.OK if found.ok else Exit.REFUSED
+
+
+def _picture(found: Enforcement) -> list[Line]:
+    """The verdict with its numbers, then what would help."""
+    verdict = ("ok", Style.EXPANDED) if found.ok else ("refused", Style.DROPPED)
+    lines: list[Line] = [(Span(verdict[0], verdict[1]), Span(f": {found.why.say}"))]
+    lines += [(Span(f"note: {printable(note)}", Style.FAINT),) for note in found.why.notes]
+    if found.plan:
+        lines.append((Span("any one of these lets it pass:", Style.FAINT),))
+        lines += [(Span(f"- {printable(remedy.say)}"),) for remedy in found.plan]
+    return lines

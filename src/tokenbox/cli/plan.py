@@ -1,0 +1,111 @@
+"""``tokenbox plan``: what of a request would be sent within a model's limits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tokenbox.cli import request, terminal
+from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.streams import STDIN, json_bytes, write_bytes, write_file
+from tokenbox.render.lines import Span, Style, printable
+
+if TYPE_CHECKING:
+    from tokenbox.policy import PackPlan
+    from tokenbox.render.lines import Line
+
+_STYLES = {
+    "kept": Style.KEPT,
+    "full": Style.KEPT,
+    "expanded": Style.EXPANDED,
+    "compressed": Style.COMPRESSED,
+    "summary": Style.COMPRESSED,
+    "reduced": Style.COMPRESSED,
+    "truncated": Style.TRUNCATED,
+    "placeholder": Style.TRUNCATED,
+}
+
+
+def plan(  # noqa: PLR0913, PLR0917  # one parameter per option
+    files: request.Files = None,
+    model: request.Model = None,
+    tokenizer: request.Tokenizer = None,
+    max_ctx: request.MaxCtx = None,
+    reserve_out: request.ReserveOut = None,
+    headroom: request.Headroom = None,
+    strategy: request.Strategy = None,
+    messages: request.Messages = None,
+    document: request.Document = None,
+    pack: request.Pack = None,
+    as_json: request.AsJson = False,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write what would be sent there; - prints it."),
+    ] = None,
+) -> int:
+    """Plan what of a request would be sent within a model's limits. Nothing is sent.
+
+    Shows what is kept, cut and dropped, and what one could summarize, to which size, to bring something back.
+
+    Example: tokenbox plan --model gpt-4o --reserve-out 1000 --headroom 0.05 rules.md notes.md
+    """
+    with reporting(as_json=as_json):
+        if as_json and output == STDIN:
+            raise UsageProblem("--json and -o - both go to standard output. Name a file for the text.")
+        given = request.Given(files or (), messages, document, pack).read()
+        from tokenbox import ctx  # noqa: PLC0415
+
+        request.import_from_here(strategy)
+        config = request.settings(max_ctx, reserve_out, headroom, None)
+        with terminal.progress("planning"):
+            found = ctx.pack(
+                given.chunks,
+                strategy=strategy,
+                model=request.model_of(model, given, config),
+                tokenizer=tokenizer,
+                config=config,
+            )
+        if output is not None and output != STDIN:
+            write_file(output, found.emitted)
+        if output == STDIN:
+            write_bytes(found.emitted)
+        elif as_json:
+            write_bytes(json_bytes(found.to_dict()))
+        else:
+            terminal.show(_picture(found))
+    return Exit.OK
+
+
+def _picture(found: PackPlan) -> list[Line]:
+    """The budget, a line per chunk, and what summaries could do."""
+    about = "" if found.exact else "~"
+    limits = found.limits
+    exact = "exact" if found.exact else "estimate"
+    head = (
+        f"{about}{found.total:,} of {found.budget:,} tokens: {limits.usable:,} usable of {limits.max_ctx:,}, "
+        f"{limits.reserve_out:,} reserved; {found.strategy}, {found.tokenizer.name} ({exact})"
+    )
+    chunks = sorted((*found.packed, *found.dropped), key=lambda chunk: chunk.index)
+    names = [printable(chunk.id) for chunk in chunks]
+    sizes = [(f"{about}{chunk.base_size:,}", f"{about}{chunk.size:,}") for chunk in chunks]
+    wide = max(map(len, [*names, "chunk"]))
+    left = max(len(base) for base, _ in [*sizes, ("base", "")])
+    right = max(len(size) for _, size in [*sizes, ("", "size")])
+    lines: list[Line] = [
+        (Span(head, Style.STRONG),),
+        (),
+        (Span(f"{'chunk':<{wide}}  {'base':>{left}}  {'size':>{right}}  decision", Style.FAINT),),
+    ]
+    for chunk, name, (base, size) in zip(chunks, names, sizes, strict=True):
+        decision = chunk.decision.value
+        lines.append(
+            (
+                Span(f"{name:<{wide}}  {base:>{left}}  {size:>{right}}  "),
+                Span(decision, _STYLES.get(decision, Style.DROPPED)),
+            )
+        )
+    if found.summary_ops:
+        lines += [(), (Span("What a summary would bring back", Style.FAINT),)]
+        lines += [(Span(f"- {printable(op.say(about))}"),) for op in found.summary_ops]
+    return lines

@@ -1,0 +1,97 @@
+# a fixture is a folder to be in
+"""Every remedy that an error names is a command that works."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tokenbox import ctx
+from tokenbox.ctx import UnknownWindow
+from tokenbox.errors import NoTokenizer
+
+
+@pytest.mark.parametrize("model", ["gpt-4o", "openai/gpt-4.1", "acme-7b", "claude-sonnet-4-5"])
+def test_each_remedy_is_a_command_that_works(folder: Path, model: str) -> None:
+    with pytest.raises(NoTokenizer) as caught:
+        ctx.estimate(model, ["text"])
+    remedies: Any = caught.value.details["remedies"]
+    (folder / "tokenizer.json").write_text(BYTE_LEVEL)
+    for remedy in remedies:
+        (folder / ".tokenbox" / "config.toml").unlink(missing_ok=True)
+        run_command(remedy, folder)
+        ctx.reload()
+        assert ctx.estimate(model, ["text"]).tokens_in > 0
+
+
+def test_the_remedies_for_an_unknown_window_work(folder: Path) -> None:
+    for model in ("acme-7b", "acme/7b:q4.1"):
+        with pytest.raises(UnknownWindow) as caught:
+            ctx.enforce(model, ["text"], tokenizer="utf8-bytes")
+        remedies: Any = caught.value.details["remedies"]
+        for remedy in remedies:
+            (folder / ".tokenbox" / "config.toml").unlink(missing_ok=True)
+            run_command(remedy, folder)
+            ctx.reload()
+            verdict = ctx.enforce(model, ["text"], tokenizer="utf8-bytes")
+            assert verdict.limits.max_ctx == 8192
+        (folder / ".tokenbox" / "config.toml").unlink()
+        ctx.reload()
+
+
+def run_command(command: str, folder: Path) -> None:
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    run = subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+
+
+# The smallest tokenizer.json there is: a token for every byte.
+BYTE_LEVEL = json.dumps(
+    {
+        "version": "1.0",
+        "added_tokens": [],
+        "normalizer": None,
+        "pre_tokenizer": {
+            "type": "ByteLevel",
+            "add_prefix_space": False,
+            "trim_offsets": True,
+            "use_regex": True,
+        },
+        "post_processor": None,
+        "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "vocab": {
+                chr(c): i
+                for i, c in enumerate(
+                    [
+                        *range(33, 127),
+                        *range(161, 173),
+                        *range(174, 256),
+                        *range(256, 256 + 256 - 94 - 12 - 82),
+                    ]
+                )
+            },
+            "merges": [],
+        },
+    }
+)

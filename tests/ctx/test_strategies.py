@@ -1,0 +1,141 @@
+# ruff: noqa: ANN401, ARG001, ARG005  # anything is given as chunks; a fixture is a folder to be in; strategies take three
+"""Strategies of a user's own: functions, modules and entry points; what they promise is checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.ctx.asking import document
+from tokenbox import Section, ctx
+from tokenbox.ctx import CutChunks, StrategyFailed, UnknownStrategy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from tokenbox.ctx import Candidate
+
+
+def newest_first(candidates: Sequence[Candidate], budget: int, count: Callable[[str], int]) -> list[int]:
+    left, chosen = budget, []
+    for one in reversed(candidates):
+        if one.tokens + 2 <= left:
+            left -= one.tokens + 2
+            chosen.append(one.index)
+    return chosen
+
+
+def test_a_function_is_a_strategy(project: Path) -> None:
+    plan = ctx.pack(["a" * 40, "b" * 30, "c" * 20], 60, 0, 0, newest_first, tokenizer="utf8-bytes")
+    assert plan.text == "c" * 20 + "\n\n" + "b" * 30
+    assert plan.strategy.endswith("test_strategies:newest_first")
+    assert [one.id for one in plan.dropped] == ["chunk[0]"]
+    assert plan.total == 52
+    again = ctx.pack(["a" * 40, "b" * 30, "c" * 20], 60, 0, 0, newest_first, tokenizer="utf8-bytes")
+    assert plan.layout.digest == again.layout.digest
+    blocks = [document("a", "apple " * 6), document("b", "berry " * 6)]
+    chosen = ctx.pack(blocks, 130, 0, 0, lambda c, b, n: [1], tokenizer="utf8-bytes")
+    assert [one.id for one in chosen.packed] == ["block[1]"]
+    assert "berry" in chosen.text
+    assert "apple" not in chosen.text
+
+
+def test_a_strategy_may_shorten_sections(project: Path) -> None:
+    def first_words(candidates: Sequence[Candidate], budget: int, count: Callable[[str], int]) -> list[Any]:
+        return [(one.index, one.text[:10]) for one in candidates if count(one.text[:10]) <= budget]
+
+    plan = ctx.pack(["a" * 40, "b" * 30], 22, 0, 0, first_words, tokenizer="utf8-bytes")
+    assert plan.text == "a" * 10 + "\n\n" + "b" * 10
+    assert [(one.decision.value, one.size) for one in plan.packed] == [("compressed", 10)] * 2
+
+
+def test_a_strategy_is_found_by_module_and_by_setting(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "our_policy.py").write_text(
+        "def last(candidates, budget, count):\n    return [len(candidates) - 1]\n"
+    )
+    monkeypatch.syspath_prepend(str(project))
+    plan = ctx.pack(["a", "b"], 100, strategy="our_policy:last", model="tiny")
+    assert (plan.text, plan.strategy) == ("b", "our_policy:last")
+    with (project / ".tokenbox" / "config.toml").open("a") as file:
+        file.write('strategy = "our_policy:last"\n')
+    ctx.reload()
+    assert ctx.pack(["a", "b"], 100, model="small").text == "b"
+    verdict = ctx.enforce("small", ["a" * 90, "b" * 90])
+    (cut,) = [one for one in verdict.plan if isinstance(one, CutChunks)]
+    assert cut.plan.text == "b" * 90
+
+
+def test_an_installed_strategy_is_found_by_its_entry_point(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = project / "acme-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[tokenbox.strategies]\nacme-last = acme_plugin:last\nbroken = acme_plugin:none\n"
+    )
+    (project / "acme_plugin.py").write_text(
+        "def last(candidates, budget, count):\n    return [len(candidates) - 1]\n"
+    )
+    monkeypatch.syspath_prepend(str(project))
+    assert ctx.pack(["a", "b"], 100, strategy="acme-last", model="tiny").text == "b"
+    with pytest.raises(UnknownStrategy, match="Did you mean 'acme-last'"):
+        ctx.pack(["a"], 100, strategy="acme-lost", model="tiny")
+    with pytest.raises(StrategyFailed, match="AttributeError") as caught:
+        ctx.pack(["a"], 100, strategy="broken", model="tiny")
+    assert isinstance(caught.value.__cause__, AttributeError)
+
+
+class Alternating:
+    def __init__(self) -> None:
+        self.turn = 0
+
+    def __call__(
+        self, candidates: Sequence[Candidate], budget: int, count: Callable[[str], int]
+    ) -> list[int]:
+        self.turn += 1
+        return [self.turn % 2]
+
+
+def boom(candidates: Sequence[Candidate], budget: int, count: Callable[[str], int]) -> list[int]:
+    raise ZeroDivisionError("by zero")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "why"),
+    [
+        (Alternating(), "not deterministic"),
+        (boom, "failed: ZeroDivisionError"),
+        (lambda c, b, n: [2], "from 0 to 1"),
+        (lambda c, b, n: [-1], "from 0 to 1"),
+        (lambda c, b, n: ["chunk[0]"], "an answer is an index"),
+        (lambda c, b, n: [True], "an answer is an index"),
+        (lambda c, b, n: [(0, b"x")], "an answer is an index"),
+        (lambda c, b, n: [0, 0], "twice"),
+        (lambda c, b, n: [0, 1], "chose 12 tokens as a whole, 2 over"),
+        (lambda c, b, n: [(0, "x" * 11)], "over the 10"),
+        (lambda c, b, n: None, "failed: TypeError"),
+        (lambda: [0], "failed: TypeError"),
+    ],
+)
+def test_a_strategy_that_breaks_its_promise_is_refused(project: Path, strategy: Any, why: str) -> None:
+    with pytest.raises(StrategyFailed, match=why):
+        ctx.pack(["a" * 5, "b" * 5], 10, 0, 0, strategy, tokenizer="utf8-bytes")
+
+
+def test_a_strategy_keeps_what_is_critical(project: Path) -> None:
+    chunks: list[Any] = [Section("rules", "abc"), "def"]
+    with pytest.raises(StrategyFailed, match="left out rules"):
+        ctx.pack(chunks, 100, 0, 0, lambda c, b, n: [1], tokenizer="utf8-bytes")
+    with pytest.raises(StrategyFailed, match="changed rules"):
+        ctx.pack(chunks, 100, 0, 0, lambda c, b, n: [(0, "a")], tokenizer="utf8-bytes")
+    with pytest.raises(StrategyFailed, match="only sections"):
+        ctx.pack([document("a", "b")], 900, 0, 0, lambda c, b, n: [(0, "a")], tokenizer="utf8-bytes")
+
+
+def test_errors_of_a_strategy_come_out_with_their_cause(project: Path) -> None:
+    with pytest.raises(StrategyFailed) as caught:
+        ctx.pack(["a"], 100, strategy=boom, model="tiny")
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)

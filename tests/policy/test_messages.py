@@ -1,0 +1,146 @@
+"""Chat messages as a request: counted, packed in whole exchanges, refused with remedies that work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tokenbox import ContextCriticalOverflow, Message, ctx, tokenizers
+from tokenbox.content.message import InvalidMessage, UndeclaredCost
+from tokenbox.ctx import CutChunks, InvalidChunks, LargerWindow, LowerMaxTokens, StrategyFailed
+from tokenbox.tokenizers import TokenizerIdentity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+SYSTEM = {"role": "system", "content": "s" * 10}
+
+
+def turn(n: int, size: int = 20) -> list[dict[str, Any]]:
+    return [
+        {"role": "user", "content": f"{n}" * size},
+        {"role": "assistant", "content": f"{n}" * size},
+    ]
+
+
+CHAT = [SYSTEM, *turn(1), *turn(2), *turn(3), {"role": "user", "content": "last" * 5}]
+
+
+class Format:
+    """A chat format: four tokens around each message, three that prime the reply, ten for each tool."""
+
+    identity = TokenizerIdentity("format", "1", "0" * 64, exact=True)
+
+    def count_messages(
+        self,
+        messages: Sequence[Message | Mapping[str, object]],
+        tools: Sequence[Mapping[str, object]] | None = None,
+        *,
+        add_generation_prompt: bool = True,
+    ) -> int:
+        texts = sum(len(Message.of(message).counted_text) + 4 for message in messages)
+        return texts + 10 * len(tools or ()) + 3 * add_generation_prompt
+
+
+def test_a_tokenizer_counts_texts_and_that_is_an_estimate() -> None:
+    found = ctx.estimate("any", CHAT, tokenizer="utf8-bytes")
+    assert found.per_chunk == (10, 20, 20, 20, 20, 20, 20, 20)
+    assert found.tokens_in == 150
+    assert not found.exact, "the markers that a server adds are not counted"
+    assert found.ids[:2] == ("message[0]", "message[1]")
+    same = ctx.estimate("any", [Message.of(message) for message in CHAT], tokenizer="utf8-bytes")
+    assert same == found
+
+
+def test_a_chat_format_counts_the_whole_request() -> None:
+    found = ctx.estimate("any", CHAT, tokenizer=Format())
+    assert found.exact
+    assert found.tokens_in == 150 + 8 * 4 + 3
+    tools = [{"type": "function", "function": {"name": "look"}}]
+    assert ctx.estimate("any", CHAT, tokenizer=Format(), tools=tools).tokens_in == found.tokens_in + 10
+    assert ctx.estimate("any", CHAT, tokenizer="utf8-bytes", tools=tools).tokens_in > 150
+    with pytest.raises(InvalidChunks, match="chat format"):
+        ctx.estimate("any", ["a text"], tokenizer=Format())
+    with pytest.raises(InvalidChunks, match="tools go with messages"):
+        ctx.estimate("any", ["a text"], tokenizer="utf8-bytes", tools=tools)
+
+
+@pytest.mark.parametrize("counter", ["utf8-bytes", Format()])
+def test_every_remedy_of_a_chat_works(counter: Any) -> None:  # noqa: ANN401
+    def ask(messages: list[Any], reserve: int = 30, max_ctx: int = 160) -> Any:  # noqa: ANN401
+        return ctx.enforce("any", messages, "text", reserve, tokenizer=counter, max_ctx=max_ctx)
+
+    verdict = ask(CHAT)
+    assert not verdict.ok
+    kinds = []
+    for remedy in verdict.plan:
+        kinds.append(type(remedy))
+        if isinstance(remedy, LowerMaxTokens):
+            assert ask(CHAT, remedy.max_tokens).ok
+            assert not ask(CHAT, remedy.max_tokens + 1).ok
+        elif isinstance(remedy, LargerWindow):
+            assert ask(CHAT, max_ctx=remedy.max_ctx).ok
+            assert not ask(CHAT, max_ctx=remedy.max_ctx - 1).ok
+        else:
+            left = remedy.plan.messages
+            assert ask(left).ok
+            assert left[0] == SYSTEM
+            gone = [cut.index for cut in remedy.cuts]
+            assert gone == list(range(1, 1 + len(gone))), "the oldest exchanges leave"
+            back = [SYSTEM, *CHAT[gone[-2] :]]
+            assert not ask(back).ok, "with the last exchange that left, it is refused"
+    assert kinds[-2:] == [CutChunks, LargerWindow]
+
+
+def test_a_plan_of_a_chat_says_what_a_summary_may_be() -> None:
+    for counter, window in (("utf8-bytes", 140), (Format(), 165)):
+        plan = ctx.pack(CHAT, window, 0, 0, tokenizer=counter)
+        assert plan.strategy == "window"
+        assert [one.decision.value for one in plan.dropped] == ["evicted"] * len(plan.dropped)
+        assert all(one.why for one in plan.dropped)
+        (op,) = plan.summary_ops
+        assert op.chunks == tuple(one.id for one in plan.dropped)
+        summary = {"role": "system", "content": "x" * op.at_most}
+        told = [plan.messages[0], summary, *plan.messages[1:]]
+        again = ctx.pack(told, window, 0, 0, tokenizer=counter)
+        assert again.dropped == ()
+        assert '"role":"system"' in plan.text
+
+
+def test_a_call_and_its_result_leave_together() -> None:
+    calls = [{"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]
+    chat = [
+        *turn(1),
+        {"role": "user", "content": "look it up"},
+        {"role": "assistant", "content": None, "tool_calls": calls},
+        {"role": "tool", "tool_call_id": "c1", "content": "r" * 50},
+        {"role": "assistant", "content": "done"},
+        {"role": "user", "content": "thanks"},
+    ]
+    for budget in range(6, 140):
+        plan = ctx.pack(chat, budget, 0, 0, tokenizer="utf8-bytes")
+        kept = {one.index for one in plan.packed}
+        assert (3 in kept) == (4 in kept)
+        assert 6 in kept
+    with pytest.raises(StrategyFailed, match="parted a tool call"):
+        ctx.pack(chat, 200, 0, 0, lambda c, b, n: [2, 3, 6], tokenizer="utf8-bytes")  # noqa: ARG005
+    chosen = ctx.pack(chat, 200, 0, 0, lambda c, b, n: [2, 3, 4, 6], tokenizer="utf8-bytes")  # noqa: ARG005
+    assert [one.index for one in chosen.dropped] == [0, 1, 5]
+    with pytest.raises(StrategyFailed, match="left out message"):
+        ctx.pack(chat, 200, 0, 0, lambda c, b, n: [0], tokenizer="utf8-bytes")  # noqa: ARG005
+
+
+def test_what_is_no_chat_is_refused() -> None:
+    for bad in ({"role": "robot", "content": "x"}, {"role": "user"}, {"role": 5, "content": "x"}):
+        with pytest.raises(InvalidMessage, match=r"messages\[1\]"):
+            ctx.estimate("any", [SYSTEM, bad], tokenizer="utf8-bytes")
+    with pytest.raises(InvalidChunks, match="several kinds"):
+        ctx.estimate("any", [SYSTEM, "text"], tokenizer="utf8-bytes")
+    with pytest.raises(ContextCriticalOverflow):
+        ctx.pack(CHAT, 29, 0, 0, tokenizer="utf8-bytes")
+    image = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}
+    with pytest.raises(UndeclaredCost):
+        ctx.enforce("any", [image], tokenizer="utf8-bytes", max_ctx=100)
+    image["content"][0]["tokens"] = 85  # type: ignore[index]
+    assert ctx.estimate("any", [image], tokenizer=tokenizers.get("utf8-bytes")).tokens_in == 85
