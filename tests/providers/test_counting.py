@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -299,12 +302,55 @@ def test_empty_text_is_nothing_and_asks_nothing(provider: BlockingProvider) -> N
 
 
 @pytest.mark.parametrize(
-    "endpoint", [None, "", "nonsense", "ftp://x", "http://", "http://[::1", "http://u:p@h/"]
+    "endpoint",
+    [
+        *(
+            None,
+            "",
+            "nonsense",
+            "ftp://x",
+            "http://",
+            "http://[::1",
+            "http://u:p@h/",
+            "http://a..b",
+            "http://.",
+        ),
+        *(f"http://{'a' * 70}.invalid", "http://127.0.0.1:99999", "http://127.0.0.1:1/é ü", "http://\u2100"),
+    ],
 )
 def test_a_missing_endpoint_is_a_fallback(provider: BlockingProvider, endpoint: str | None) -> None:
     provider.target = target(endpoint)
     assert provider.counted_text(HELLO) == ESTIMATE
     assert asyncio.run(Provider(provider.target).token_count(HELLO)) == 2
+
+
+def test_a_conversation_does_not_wait_for_a_silent_server_message_by_message() -> None:
+    """Also where the kind has to be found out first."""
+    now = [0.0]
+
+    async def silent(_: web.Request) -> Reply:
+        return await asyncio.Event().wait()
+
+    with serving({}, otherwise=silent) as server:
+        memory = EndpointMemory(clock=lambda: now[0])
+        with BlockingProvider(target(server.url, bounds=QUICK), memory=memory) as provider:
+            counts = [provider.count([{"role": "user", "content": HELLO}]) for _ in range(30)]
+            assert not any(count.exact for count in counts)
+            assert len(server.asked) == 2
+
+
+def test_a_forked_process_counts_too(provider: BlockingProvider) -> None:
+    with serving({"/tokenize": FOUR}) as server:
+        provider.target = target(server.url)
+        assert provider.token_count(HELLO) == 4
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # a fork with threads is what is tested
+            child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # a child that waits for a thread it does not have must not wait for ever
+            os._exit(provider.token_count(HELLO))
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 4
 
 
 def test_tokenize_supported_of_no_endpoint_says_so() -> None:

@@ -8,12 +8,12 @@ waiting cancels the call, which closes its connection, and is raised on.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from tokenbox.errors import MissingExtra
 from tokenbox.providers.counting import TokenCount, as_text, local_count
 from tokenbox.providers.memory import SESSION, EndpointMemory
 from tokenbox.providers.provider import Provider
@@ -35,6 +35,16 @@ T = TypeVar("T")
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
 _thread: int | None = None
+
+
+def _begin_anew() -> None:
+    """A forked process has the loop, but not the thread that runs it."""
+    global _lock, _loop, _thread  # one thread for the process
+    _lock, _loop, _thread = threading.Lock(), None, None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
 
 
 def _background() -> asyncio.AbstractEventLoop:
@@ -176,7 +186,7 @@ class BlockingProvider:
             return local_count(as_text(text), self.target)
         try:
             return self._wait(self._provider.counted_text(text))
-        except MissingExtra:
+        except Exception:  # noqa: BLE001  # aiohttp not installed; whatever it is, a count must not stop the flow
             return local_count(as_text(text), self.target)
 
     def token_count(self, text: str | None) -> int:

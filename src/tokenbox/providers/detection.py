@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from tokenbox.providers.errors import ProviderError
+from tokenbox.providers.errors import ProviderError, ServerTimeout
 from tokenbox.providers.kinds import Kind
 from tokenbox.providers.memory import Outcome, Reply
 from tokenbox.providers.shapes import at, count_at, text_at
@@ -55,13 +55,15 @@ _NOT_NOW: Final = {401, 403, 408, 429}
 async def detect(root: str, get: Callable[[str], Awaitable[Answered]]) -> Reply[Kind]:
     """The kind of the server at ``root``. ``get`` asks for a path.
 
-    Where a question could not be asked the answer is a guess for now: NOT_NOW, and OPENAI_COMPATIBLE.
+    Where a question could not be asked the answer is a guess for now: OPENAI_COMPATIBLE, and not ANSWERED.
     """
     named = HOSTS.get(urlsplit(root).hostname or "")
     if named is not None:
         return Reply(Outcome.ANSWERED, named)
     try:
         kind = await _asked(get)
+    except ServerTimeout:
+        return Reply(Outcome.TIMED_OUT, Kind.OPENAI_COMPATIBLE)
     except ProviderError as error:
         outcome = Outcome.NOT_NOW if error.transient else Outcome.ANSWERED
         return Reply(outcome, Kind.OPENAI_COMPATIBLE)

@@ -75,11 +75,16 @@ class EndpointMemory:
             for known in (self._supported, self._facts, self._slow):
                 known.clear()
 
+    def resting(self, endpoint: str) -> bool:
+        """Whether ``endpoint`` is being left alone for a while, having timed out too often."""
+        in_a_row, until = self._slow.get(endpoint, (0, 0.0))
+        return in_a_row >= _PATIENCE and self._clock() < until
+
     async def ask(self, endpoint: str, what: str, question: Callable[[], Awaitable[Reply[T]]]) -> T | None:
         """The answer to ``question``, None where there is none, as the rules above have it."""
         key = (endpoint, what)
         with self._lock:
-            if self._supported.get(key) is False or self._resting(endpoint):
+            if self._supported.get(key) is False or self.resting(endpoint):
                 return None
             known = key in self._supported
             under_way = None if known else self._under_way.get(key)
@@ -87,11 +92,10 @@ class EndpointMemory:
                 self._under_way[key] = Future()
         if known:
             reply = await question()
-            self._learn(key, reply.outcome)
+            self._learn(key, reply)
             return reply.value
         if under_way is None:
-            reply = await self._first(key, question)
-            return reply.value
+            return (await self._first(key, question, self._learn)).value
         probe = await _result(under_way)
         if probe is None or probe.outcome not in _WORTH_ASKING:
             return None
@@ -107,38 +111,45 @@ class EndpointMemory:
             if under_way is None:
                 self._under_way[key] = Future()
         if under_way is None:
-            return (await self._first(key, question)).value
+            return (await self._first(key, question, self._note)).value
         shared = await _result(under_way)
         return (await question() if shared is None else shared).value
 
-    async def _first(self, key: tuple[str, str], question: Callable[[], Awaitable[Reply[T]]]) -> Reply[T]:
+    async def _first(
+        self,
+        key: tuple[str, str],
+        question: Callable[[], Awaitable[Reply[T]]],
+        settle: Callable[[tuple[str, str], Reply[Any]], None],
+    ) -> Reply[T]:
         """Ask for all who wait. They learn of it even if this is cancelled."""
         reply: Reply[T] | None = None
         try:
             reply = await question()
+            settle(key, reply)
         finally:
-            if reply is not None:
-                self._learn(key, reply.outcome)
-                if reply.outcome is Outcome.ANSWERED:
-                    self._facts[key] = reply.value
             with self._lock:
                 self._under_way.pop(key).set_result(reply)
         return reply
 
-    def _learn(self, key: tuple[str, str], outcome: Outcome) -> None:
-        with self._lock:
-            if outcome is Outcome.TIMED_OUT:
-                in_a_row = self._slow.get(key[0], (0, 0.0))[0] + 1
-                rest = 0.0 if in_a_row < _PATIENCE else min(_LONGEST_REST, 2.0 ** (in_a_row - _PATIENCE + 1))
-                self._slow[key[0]] = (in_a_row, self._clock() + rest)
-                return
-            self._slow.pop(key[0], None)
-            if outcome in _DECIDES:
-                self._supported[key] = _DECIDES[outcome]
+    def _note(self, key: tuple[str, str], reply: Reply[Any]) -> None:
+        if reply.outcome is Outcome.ANSWERED:
+            self._facts[key] = reply.value
+        self._time(key[0], reply.outcome)
 
-    def _resting(self, endpoint: str) -> bool:
-        in_a_row, until = self._slow.get(endpoint, (0, 0.0))
-        return in_a_row >= _PATIENCE and self._clock() < until
+    def _learn(self, key: tuple[str, str], reply: Reply[Any]) -> None:
+        if reply.outcome in _DECIDES:
+            self._supported[key] = _DECIDES[reply.outcome]
+        self._time(key[0], reply.outcome)
+
+    def _time(self, endpoint: str, outcome: Outcome) -> None:
+        """Whatever came in time ends a row of time-outs."""
+        with self._lock:
+            if outcome is not Outcome.TIMED_OUT:
+                self._slow.pop(endpoint, None)
+                return
+            in_a_row = self._slow.get(endpoint, (0, 0.0))[0] + 1
+            rest = 0.0 if in_a_row < _PATIENCE else min(_LONGEST_REST, 2.0 ** (in_a_row - _PATIENCE + 1))
+            self._slow[endpoint] = (in_a_row, self._clock() + rest)
 
 
 async def _result(future: Future[Reply[Any] | None]) -> Reply[Any] | None:

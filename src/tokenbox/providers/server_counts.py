@@ -54,6 +54,8 @@ async def request_count(server: Server, request: ChatRequest) -> TokenCount | No
 
     A refusal is taken to be about the request, so it is not remembered. Raises :class:`ProviderError`.
     """
+    if server.memory.resting(server.target.root):
+        return None  # not even to find out the kind
     row = ROWS[await server.kind()]
     for way in row.request_counting:
         value = await _number(server, way, _body(row, way, request))

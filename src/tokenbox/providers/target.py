@@ -65,6 +65,7 @@ def root_of(endpoint: str) -> str:
     try:
         parts = urlsplit(endpoint.strip())
         host, port = parts.hostname, parts.port
+        (host or "").encode("idna")  # as the resolver will have it
     except ValueError:
         host, port, parts = None, None, urlsplit("")
     if parts.scheme not in {"http", "https"} or not host or re.search(r"[\s\x00-\x1f]", endpoint.strip()):

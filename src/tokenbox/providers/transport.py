@@ -139,7 +139,6 @@ class Transport:
     async def _follow(self, session: aiohttp.ClientSession, call: Call) -> aiohttp.ClientResponse:
         """The answer, after redirects that stay where the key may go."""
         import aiohttp  # noqa: PLC0415  # on use
-        from yarl import URL  # noqa: PLC0415
 
         bounds = call.bounds
         timeout = aiohttp.ClientTimeout(
@@ -156,7 +155,7 @@ class Transport:
             try:
                 response = await session.request(
                     method,
-                    URL(url, encoded=True),
+                    url,
                     data=data,
                     headers=headers,
                     timeout=timeout,
@@ -211,7 +210,9 @@ def _session() -> aiohttp.ClientSession:
         import aiohttp  # noqa: PLC0415  # 150 ms, and only for who talks to a server
     except ImportError:
         raise MissingExtra.of("Talking to LLM servers", "shell") from None
-    return aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=True)
+    # Most servers close a connection after five idle seconds; a request must not cross that on its way.
+    connector = aiohttp.TCPConnector(keepalive_timeout=4)
+    return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
 
 
 def _host(url: str) -> str:
