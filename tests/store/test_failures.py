@@ -276,6 +276,22 @@ def test_threads_share_a_store(store: Store) -> None:
     assert store.calls.totals().calls == 60
 
 
+def test_the_same_calls_in_any_order_do_not_wait_for_one_another(store: Store) -> None:
+    calls = [Call(str(i), NOON, "m") for i in range(200)]
+    news: list[int] = []
+    orders = (calls, calls[::-1], calls[100:] + calls[:100], calls[::2] + calls[1::2])
+    threads = [
+        threading.Thread(target=lambda order: news.append(store.calls.record(*order)), args=(order,))
+        for order in orders
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(news) == 4, "a thread failed"
+    assert sum(news) == store.calls.totals().calls == 200
+
+
 @pytest.fixture
 def silent_port() -> Iterator[int]:
     """A server that accepts connections and never answers."""

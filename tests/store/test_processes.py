@@ -18,6 +18,8 @@ from tokenbox.store.stores import open_store
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.slow
+
 # Says each line after what it says is committed.
 TALKER = """
 import sys

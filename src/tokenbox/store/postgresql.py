@@ -69,7 +69,11 @@ class PostgreSQLDatabase:
                 "connect_timeout": max(2, round(patience)),
                 "options": options.strip(),
                 "application_name": "tokenbox",
+                # A server that is gone without a word is noticed too.
                 "tcp_user_timeout": milliseconds,
+                "keepalives_idle": max(1, round(patience)),
+                "keepalives_interval": 1,
+                "keepalives_count": 3,
             },
         )
 
@@ -123,6 +127,9 @@ class PostgreSQLTransaction:
 
     def change(self, statement: str, values: Mapping[str, Value] | None = None) -> int:
         return self._connection.execute(sqlalchemy.text(statement), values or {}).rowcount
+
+    def change_all(self, statement: str, values: Sequence[Mapping[str, Value]]) -> int:
+        return self._connection.execute(sqlalchemy.text(statement), values).rowcount if values else 0
 
     def has_table(self, name: str) -> bool:
         # Not to_regclass: that may answer from a cache older than a lock this transaction has waited for.

@@ -181,6 +181,9 @@ class SQLiteTransaction:
     def change(self, statement: str, values: Mapping[str, Value] | None = None) -> int:
         return self._connection.execute(statement, _bound(values)).rowcount
 
+    def change_all(self, statement: str, values: Sequence[Mapping[str, Value]]) -> int:
+        return self._connection.executemany(statement, map(_bound, values)).rowcount if values else 0
+
     def has_table(self, name: str) -> bool:
         return bool(self.rows("SELECT 1 FROM sqlite_master WHERE name = :name", {"name": name}))
 
