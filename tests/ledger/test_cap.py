@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.ledger.calls import HAIKU, NOON
+from tokenbox.cli.outcome import Exit, status_of
 from tokenbox.ledger import (
     Call,
     CostCapError,
@@ -41,6 +42,12 @@ def test_the_cap_may_be_reached_and_not_crossed() -> None:
         "over": "0.000001",
         "exact": True,
     }
+
+
+def test_a_command_that_is_refused_says_so_by_its_exit_status() -> None:
+    with pytest.raises(CostCapExceeded) as caught:
+        cap_at_dollars(Decimal(1), NOTHING, "haiku", BIG)
+    assert status_of(caught.value) is Exit.REFUSED
 
 
 def test_an_estimated_input_is_marked() -> None:

@@ -24,7 +24,7 @@ class Exit(IntEnum):
     DIFFERENT = 1  # of `diff --exit-code`, as in diff(1)
     BAD_INPUT = 2
     DOES_NOT_FIT = 3
-    REFUSED = 4  # of `enforce`
+    REFUSED = 4  # of `enforce`, and of a call that could cross the cap in dollars
     INTERRUPTED = 130
 
 
@@ -35,7 +35,11 @@ class UsageProblem(TokenboxError):
 
 
 def status_of(error: TokenboxError) -> Exit:
-    return Exit.DOES_NOT_FIT if isinstance(error, ContextCriticalOverflow) else Exit.BAD_INPUT
+    from tokenbox.ledger.cap import CostCapError  # noqa: PLC0415  # only once something is wrong
+
+    if isinstance(error, ContextCriticalOverflow):
+        return Exit.DOES_NOT_FIT
+    return Exit.REFUSED if isinstance(error, CostCapError) else Exit.BAD_INPUT
 
 
 @contextmanager
