@@ -24,7 +24,7 @@ from tokenbox.compose.lay_out import layout, whatif
 from tokenbox.compose.record import Layout, SectionResult
 from tokenbox.content.message import Message
 from tokenbox.content.section import Keep, Section
-from tokenbox.conversation import Conversation, Fitted, fit
+from tokenbox.conversation import ChatFormat, Conversation, Fitted, fit
 from tokenbox.engine.result import Action, Decision, Reason, Step
 from tokenbox.errors import ContextCriticalOverflow, TokenboxError
 from tokenbox.tokenizers.ownership import FAMILIES as _FAMILIES
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Action",
+    "ChatFormat",
     "ContextCriticalOverflow",
     "Conversation",
     "Decision",

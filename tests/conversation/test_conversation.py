@@ -16,6 +16,9 @@ from tokenbox.errors import InvalidBudget, TokenizerError
 if TYPE_CHECKING:
     import tokenbox
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 CALL = {"id": "c", "type": "function", "function": {"name": "add", "arguments": "{}"}}
 CALLS = {"role": "assistant", "content": None, "tool_calls": [CALL]}
 RESULT = {"role": "tool", "content": "three", "tool_call_id": "c"}
@@ -73,7 +76,7 @@ def test_a_message_is_counted_once_in_its_life() -> None:
 
 def test_a_closure_follows_the_model() -> None:
     model = {"name": "small"}
-    counters = {"small": len, "large": lambda text: 3 * len(text)}
+    counters: dict[str, Callable[[str], int]] = {"small": len, "large": lambda text: 3 * len(text)}
 
     def count(text: str) -> int:
         return counters[model["name"]](text)

@@ -88,7 +88,18 @@ TOOLS = """\
 {%- endif %}
 """
 
-TEMPLATES = {"tools": TOOLS, "turns": TURNS}
+# Contents as lists of parts stay lists.
+PARTS = TURNS.replace(
+    "{{ message['content'] }}",
+    "{% if message['content'] is string %}{{ message['content'] }}{% else %}"
+    "{% for part in message['content'] %}[{{ part['text'] }}]{% endfor %}{% endif %}",
+)
+NO_SYSTEM = (
+    "{% if messages and messages[0]['role'] == 'system' %}"
+    "{{ raise_exception('System role not supported') }}{% endif %}" + TURNS
+)
+
+TEMPLATES = {"tools": TOOLS, "turns": TURNS, "parts": PARTS, "no_system": NO_SYSTEM}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,12 @@
 """Conversations: messages counted as they are sent, evicted in whole exchanges, within a budget."""
 
+from tokenbox.conversation.chat_format import ChatFormat
 from tokenbox.conversation.conversation import Conversation, Evicted, Item, Status
 from tokenbox.conversation.fit import fit
 from tokenbox.conversation.record import Enforced, ExchangeResult, Fitted, WindowDecision
 
 __all__ = [
+    "ChatFormat",
     "Conversation",
     "Enforced",
     "Evicted",

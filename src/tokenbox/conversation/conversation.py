@@ -252,7 +252,10 @@ class Conversation:
     @property
     def exact(self) -> bool:
         """Whether the figures are the server's own. False where they are shown with ``~``."""
-        return is_request_counter(self.count) and self.identity.exact
+        if not is_request_counter(self.count):
+            return False
+        exact_for = getattr(self.count, "exact_for", None)
+        return exact_for(self._sent(()), self._tools) if callable(exact_for) else self.identity.exact
 
     @property
     def status(self) -> Status:

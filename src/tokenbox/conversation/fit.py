@@ -71,7 +71,7 @@ def fit(
         sizes_of=fitting.message_sizes,
         pinned=frozenset(kept_places),
         tokenizer=fitting.identity,
-        exact=whole and fitting.identity.exact,
+        exact=whole and fitting.is_exact(),
         tools_digest=tools_digest(tools),
     )
     if budget is not None and result.total > budget:
@@ -108,6 +108,10 @@ class _Fitting:
     def message_sizes(self) -> Sequence[int]:
         return self.sizes
 
+    def is_exact(self) -> bool:
+        """Whether what is left is counted as the server counts it."""
+        return False
+
     def _take_in(self, number: int, message: Message) -> None:
         placed = self._grouping.place(message, number)
         if placed.abandoned is not None and placed.abandoned in self.window:
@@ -133,6 +137,12 @@ class _WholeFitting(_Fitting):
         self.identity = counter.identity
         self._counter, self._tools = counter, tools
         super().__init__(inputs, 0, [0] * len(inputs))
+
+    def is_exact(self) -> bool:
+        exact_for = getattr(self._counter, "exact_for", None)
+        if not callable(exact_for):
+            return self.identity.exact
+        return bool(exact_for([self.inputs[number] for number in self.window], self._tools))
 
     def message_sizes(self) -> Sequence[int]:
         return message_sizes(self._counter, self.inputs)

@@ -16,11 +16,12 @@ from tokenbox.errors import VocabularyError
 from tokenbox.tokenizers.huggingface import JsonTokenizer, build
 from tokenbox.tokenizers.patterns import GPT2, LLAMA3, QWEN2, Cutting, cutting
 from tokenbox.tokenizers.protocol import BaseTokenizer, TokenizerIdentity
+from tokenbox.tokenizers.special import ChatVocabulary
 from tokenbox.tokenizers.utf8 import utf8
 from tokenbox.tokenizers.vocabularies import MAX_TOKENS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
 _VERSIONS: Final = (2, 3)
@@ -45,7 +46,14 @@ _KEYS: Final = frozenset(
         "tokenizer.ggml.token_type",
     }
 )
-_USER_DEFINED: Final = 4
+_CHAT_KEYS: Final = _KEYS | {
+    "tokenizer.chat_template",
+    "tokenizer.ggml.add_bos_token",
+    "tokenizer.ggml.add_eos_token",
+    "tokenizer.ggml.bos_token_id",
+    "tokenizer.ggml.eos_token_id",
+}
+_UNKNOWN, _CONTROL, _USER_DEFINED = 2, 3, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +99,39 @@ def open_gguf(file: Path, shown: str) -> BaseTokenizer:
 
     Raises :class:`VocabularyError` for every other kind: better none than one that counts a little off.
     """
-    header = _read_header(file, shown)
+    return _tokenizer(_read_header(file, shown, _KEYS), file.stem, shown)
+
+
+def open_gguf_chat(file: Path, shown: str) -> ChatVocabulary:
+    """The tokenizer of a GGUF file with its chat template and special tokens. Raises as :func:`open_gguf`."""
+    header = _read_header(file, shown, _CHAT_KEYS)
+    tokenizer = _tokenizer(header, file.stem, shown)
+    tokens = _strings(header, "tokenizer.ggml.tokens", shown)
+    types = _types(header, len(tokens), shown)
+
+    def token(key: str) -> str:
+        place = header.get(key)
+        return tokens[place] if type(place) is int and 0 <= place < len(tokens) else ""
+
+    # Llama 3 begins with its token unless the file says otherwise (llama-vocab.cpp).
+    begins = SPLITTING.get(str(header.get("tokenizer.ggml.pre"))) is _LLAMA3
+    template = header.get("tokenizer.chat_template")
+    return ChatVocabulary(
+        tokenizer=tokenizer,
+        special=tuple(
+            t
+            for t, kind in zip(tokens, types, strict=True)
+            if kind in {_UNKNOWN, _CONTROL, _USER_DEFINED} and t
+        ),
+        template=template if isinstance(template, str) else None,
+        bos=token("tokenizer.ggml.bos_token_id"),
+        eos=token("tokenizer.ggml.eos_token_id"),
+        add_bos=bool(header.get("tokenizer.ggml.add_bos_token", begins)),
+        add_eos=bool(header.get("tokenizer.ggml.add_eos_token", False)),
+    )
+
+
+def _tokenizer(header: Mapping[str, Any], name: str, shown: str) -> BaseTokenizer:
     model, pre = header.get("tokenizer.ggml.model"), header.get("tokenizer.ggml.pre")
     if model != "gpt2":
         raise VocabularyError(
@@ -114,7 +154,7 @@ def open_gguf(file: Path, shown: str) -> BaseTokenizer:
     content = {"document": document, "user_defined": user_defined}
     digest = hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
     version = header.get("general.version")
-    identity = TokenizerIdentity(file.stem, version if isinstance(version, str) else "1", digest, exact=True)
+    identity = TokenizerIdentity(name, version if isinstance(version, str) else "1", digest, exact=True)
     engine = build(json.dumps(document), shown)
     inner = JsonTokenizer(engine, identity, _cutting(splitting))
     if not user_defined:
@@ -252,13 +292,13 @@ def _types(header: Mapping[str, Any], count: int, shown: str) -> list[int]:
     return types[:count]
 
 
-def _read_header(file: Path, shown: str) -> dict[str, Any]:
-    """The values of ``_KEYS`` in the header. Strings of arrays stay bytes."""
+def _read_header(file: Path, shown: str, keys: Collection[str]) -> dict[str, Any]:
+    """The values of ``keys`` in the header. Strings of arrays stay bytes."""
     try:
         with file.open("rb") as stream:
             size = stream.seek(0, 2)
             stream.seek(4)
-            return _Header(stream, size, shown).read()
+            return _Header(stream, size, shown).read(keys)
     except OSError as error:
         raise VocabularyError(f"{shown} cannot be read: {error.strerror}.") from None
 
@@ -271,7 +311,7 @@ class _Header:
         self._left = size - 4
         self._shown = shown
 
-    def read(self) -> dict[str, Any]:
+    def read(self, wanted: Collection[str]) -> dict[str, Any]:
         version = self._scalar(_U32)
         if version not in _VERSIONS:
             raise VocabularyError(
@@ -285,8 +325,8 @@ class _Header:
         values: dict[str, Any] = {}
         for _ in range(keys):
             key = self._string().decode("utf-8", "replace")
-            value = self._value(self._scalar(_U32), keep=key in _KEYS)
-            if key in _KEYS:
+            value = self._value(self._scalar(_U32), keep=key in wanted)
+            if key in wanted:
                 values[key] = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
         return values
 

@@ -1,0 +1,188 @@
+"""Texts in which the spellings of special tokens are those tokens: rendered chat prompts.
+
+A server that renders a chat template parses the special tokens of the whole prompt, also where a user has
+written one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.errors import VocabularyError
+from tokenbox.tokenizers.cache import CountCache
+from tokenbox.tokenizers.protocol import BaseTokenizer, TokenizerIdentity
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable
+
+
+# Small, for a prompt is counted again and again, one message longer every time.
+PIECES = 50_000
+_MAX_CONFIG = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class ChatVocabulary:
+    """What a model's files say of chats. ``tokenizer`` takes special spellings for text.
+
+    ``special``: the spellings that are tokens in a prompt. ``add_bos``: llama.cpp puts ``bos`` first.
+    """
+
+    tokenizer: BaseTokenizer
+    special: tuple[str, ...]
+    template: str | None
+    bos: str = ""
+    eos: str = ""
+    add_bos: bool = False
+    add_eos: bool = False
+
+    @cached_property
+    def prompts(self) -> PromptTokenizer:
+        """The tokenizer of prompts."""
+        return PromptTokenizer(self.tokenizer, self.special)
+
+
+class PromptTokenizer(BaseTokenizer):
+    """Special spellings are one token each, the longest first; what lies between them is counted by itself.
+
+    So every piece of a growing prompt is counted once, and the sum is exact.
+    """
+
+    def __init__(self, inner: BaseTokenizer, special: Iterable[str]) -> None:
+        self._inner = inner
+        self._special = sorted(set(special), key=lambda token: (-len(token.encode()), token))
+        self._pattern = re.compile("|".join(map(re.escape, self._special))) if self._special else None
+        self._overlapping = _overlap(self._special)
+        self._counts = CountCache(PIECES)
+        content = json.dumps([inner.identity.fingerprint, self._special])
+        digest = hashlib.sha256(content.encode()).hexdigest()
+        self._identity = TokenizerIdentity(
+            inner.identity.name, inner.identity.version, digest, inner.identity.exact
+        )
+
+    @property
+    def identity(self) -> TokenizerIdentity:
+        return self._identity
+
+    def count(self, text: str) -> int:
+        pieces = self._pieces(text)
+        texts = [piece for piece in pieces if piece]
+        return sum(self._counts.count_batch(self._inner, texts)) + len(pieces) - 1
+
+    def _pieces(self, text: str) -> list[str]:
+        """The texts between special tokens: one more than there are such tokens."""
+        if self._pattern is None:
+            return [text]
+        if not self._overlapping:
+            return self._pattern.split(text)
+        pieces = [text]
+        for token in self._special:
+            if token in text:
+                pieces = [part for piece in pieces for part in piece.split(token)]
+        return pieces
+
+
+def _overlap(special: list[str]) -> bool:
+    """Whether two spellings could lie across each other, so that it matters which is looked for first."""
+    starts = {token[:end] for token in special for end in range(1, len(token))}
+    return any(token[start:] in starts for token in special for start in range(1, len(token)))
+
+
+def open_chat_vocabulary(path: str | os.PathLike[str]) -> ChatVocabulary:
+    """The vocabulary and chat template of a GGUF file, or of a folder with ``tokenizer.json``.
+
+    The folder's template is its ``chat_template.jinja``, else what ``tokenizer_config.json`` says. Raises
+    :class:`VocabularyError` for files that cannot be used.
+    """
+    place = Path(path)
+    if not place.is_dir():
+        from tokenbox.tokenizers.gguf import open_gguf_chat  # noqa: PLC0415  # on use
+
+        head = _read(place, 4)
+        if head != b"GGUF":
+            raise VocabularyError(f"{path} is no GGUF file. Give one, or the folder of a tokenizer.json.")
+        return open_gguf_chat(place, str(path))
+    from tokenbox.tokenizers.files import open_vocabulary  # noqa: PLC0415  # on use
+
+    file = place / "tokenizer.json"
+    tokenizer = open_vocabulary(file)
+    config = _json(place / "tokenizer_config.json")
+    added = _added_tokens(_json(file), str(file))
+    return ChatVocabulary(
+        tokenizer=tokenizer,
+        special=added,
+        template=_template(place, config),
+        bos=_token(config.get("bos_token")),
+        eos=_token(config.get("eos_token")),
+        add_bos=bool(config.get("add_bos_token", False)),
+        add_eos=bool(config.get("add_eos_token", False)),
+    )
+
+
+def _added_tokens(document: dict[str, Any], shown: str) -> tuple[str, ...]:
+    """The spellings that the package ``tokenizers`` looks for in a text before anything else."""
+    added = [token for token in document.get("added_tokens") or () if isinstance(token, dict)]
+    trimming = [
+        token for token in added if any(token.get(key) for key in ("lstrip", "rstrip", "single_word"))
+    ]
+    normalizer, splitter = str(document.get("normalizer")), str(document.get("pre_tokenizer"))
+    late = [token for token in added if token.get("normalized") and normalizer != "None"]
+    reasons = (
+        (trimming, "some tokens take the blanks beside them"),
+        (late, "some tokens are looked for in normalized text"),
+        ("Prepend" in normalizer or "Metaspace" in splitter, "the first word differs from the others"),
+        ("'add_prefix_space': True" in splitter, "the first word differs from the others"),
+    )
+    for is_so, why in reasons:
+        if is_so:
+            raise VocabularyError(
+                f"{shown} cannot count rendered prompts piece by piece: {why}. "
+                "Let the server count, or give the model's GGUF."
+            )
+    return tuple(str(token["content"]) for token in added if token.get("content"))
+
+
+def _template(folder: Path, config: dict[str, Any]) -> str | None:
+    file = folder / "chat_template.jinja"
+    if file.is_file():
+        try:
+            return _read(file, _MAX_CONFIG).decode("utf-8")
+        except UnicodeDecodeError:
+            raise VocabularyError(f"{file} is not UTF-8. Fetch it again.") from None
+    template = config.get("chat_template")
+    if isinstance(template, list):  # several by name
+        named = {t.get("name"): t.get("template") for t in template if isinstance(t, dict)}
+        template = named.get("default")
+    return template if isinstance(template, str) else None
+
+
+def _token(value: object) -> str:
+    """A token in a ``tokenizer_config.json``: its text, or an object with its ``content``."""
+    if isinstance(value, dict):
+        value = value.get("content")
+    return value if isinstance(value, str) else ""
+
+
+def _json(file: Path) -> dict[str, Any]:
+    if not file.is_file():
+        return {}
+    try:
+        found = json.loads(_read(file, 512 * 1024 * 1024))
+    except (ValueError, RecursionError) as error:
+        raise VocabularyError(f"{file} is not whole JSON: {error}. Fetch it again.") from None
+    return found if isinstance(found, dict) else {}
+
+
+def _read(file: Path, limit: int) -> bytes:
+    try:
+        with file.open("rb") as stream:
+            return stream.read(limit)
+    except OSError as error:
+        raise VocabularyError(f"{file} cannot be read: {error.strerror}. Check the path.") from None

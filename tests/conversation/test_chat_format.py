@@ -1,0 +1,301 @@
+"""Counting requests whole, without a server: templates in a sandbox, published rules, what a server says."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.llama import model as models
+from tokenbox.content.message import Message, UndeclaredCost
+from tokenbox.conversation import fit
+from tokenbox.conversation.chat_format import ChatFormat
+from tokenbox.conversation.llama_cpp import to_json as llama_json
+from tokenbox.conversation.template import ChatTemplate, TemplateError
+from tokenbox.errors import TokenizerError, UnsupportedOperation, VocabularyError
+from tokenbox.tokenizers.protocol import BaseTokenizer, TokenizerIdentity
+from tokenbox.tokenizers.special import PromptTokenizer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HI = [{"role": "user", "content": "hi there"}]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> models.Model:
+    return models.write(tmp_path_factory.mktemp("model"), models.TOOLS)
+
+
+def test_the_template_is_known_by_its_digest(model: models.Model) -> None:
+    chat = ChatFormat.open(model.gguf)
+    assert chat.exact
+    assert chat.template_digest == ChatFormat.open(model.folder).template_digest
+    other = ChatFormat.open(model.gguf, template=models.TURNS)
+    assert other.identity.fingerprint != chat.identity.fingerprint
+    assert ChatFormat.open(model.folder).identity.fingerprint != chat.identity.fingerprint
+
+
+def test_transformers_renders_messages_as_they_are(model: models.Model) -> None:
+    chat = ChatFormat.open(model.folder)
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a":1}'}}
+    messages: list[dict[str, Any]] = [*HI, {"role": "assistant", "content": None, "tool_calls": [call]}]
+    assert '"arguments": {"a":1}' in chat.render(messages)
+    assert chat.render(HI) == "<|im_start|>user\nhi there<|im_end|>\n<|im_start|>assistant\n"
+    assert chat.render(HI, add_generation_prompt=False).endswith("<|im_end|>\n")
+
+
+def test_fit_by_a_template_is_exact_and_tight(model: models.Model) -> None:
+    chat = ChatFormat.open(model.gguf)
+    messages = [
+        {"role": role, "content": f"message {n}"} for n in range(30) for role in ("user", "assistant")
+    ]
+    messages.append({"role": "user", "content": "last"})
+    for budget in (40, 100, 300, 10_000):
+        fitted = fit(messages, budget, chat)
+        assert fitted.exact
+        assert fitted.total == chat.count_messages(fitted.messages) <= budget
+        more = messages[len(messages) - len(fitted.messages) - 2 :]
+        assert fitted.messages == messages or chat.count_messages(more) > budget
+    assert [result.size for result in fit(messages, 40, chat).exchanges][-1] > 0
+
+
+def test_a_prompt_is_tokenized_once() -> None:
+    class Watched(BaseTokenizer):
+        identity = TokenizerIdentity("w", "1", "0" * 64, exact=True)
+        seen: list[str] = []  # noqa: RUF012  # of this test
+
+        def count(self, text: str) -> int:
+            self.seen.append(text)
+            return len(text)
+
+    prompts = PromptTokenizer(Watched(), ["<a>", "<b>"])
+    assert prompts.count("<a>one<b>two<a>") == 3 + 3 + 3
+    assert prompts.count("<a>one<b>two<a>three") == 3 + 3 + 3 + 5
+    assert Watched.seen == ["one", "two", "three"]
+    assert PromptTokenizer(Watched(), []).count("abc") == 3
+
+
+def test_special_tokens_that_overlap_are_looked_for_longest_first() -> None:
+    class Characters(BaseTokenizer):
+        identity = TokenizerIdentity("c", "1", "0" * 64, exact=True)
+
+        def count(self, text: str) -> int:
+            return len(text)
+
+    assert PromptTokenizer(Characters(), ["<a|", "|longer>"]).count("<a|longer>") == 2 + 1
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("{{ raise_exception('only users') }}", "refuses these messages: only users"),
+        ("{{ strftime_now('%Y') }}", "Give `now`"),
+        ("{{ ''.__class__.__mro__ }}", "unsafe"),
+        ("{{ messages.append(1) }}", "unsafe"),
+        ("{% if %}", "does not parse"),
+        ("{{ nothing.at.all }}", "failed on these messages"),
+        ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "steps"),
+        ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "Recursion"),
+        ("{{ 'a' * 999999999 }}", "too large"),
+        ("{{ 9 ** 999 }}", "too large"),
+        ("{{ 'a' | center(999999999) }}", "too large"),
+        ("{{ 'a'.ljust(999999999) }}", "too large"),
+        ("{{ '%999999999d' % 1 }}", "too large"),
+        ("{{ '%999999999d' | format(1) }}", "too large"),
+        (
+            "{% set n = namespace(x='aaaa') %}{% for i in range(40) %}{% set n.x = n.x ~ n.x %}{% endfor %}",
+            "too long",
+        ),
+    ],
+)
+def test_a_template_cannot_do_harm(source: str, says: str) -> None:
+    with pytest.raises(TemplateError, match=r"\S") as caught:
+        ChatTemplate(source).render({"messages": []})
+    assert says in caught.value.message
+
+
+def test_what_templates_use() -> None:
+    source = (
+        "{% for i in range(9) %}{% if i == 2 %}{% break %}{% endif %}{{ i }}{% endfor %}"
+        "{% generation %}g{% endgeneration %}{{ strftime_now('%Y-%m-%d') }}{{ {'é': '<'} | tojson }}"
+    )
+    assert ChatTemplate(source, now=dt.datetime(2026, 11, 21)).render({}) == '01g2026-11-21{"é": "<"}'  # noqa: DTZ001
+
+
+def test_numbers_as_the_server_writes_them() -> None:
+    given: list[object] = [
+        1.0,
+        0.1,
+        1e20,
+        123456789012345680.0,
+        -0.0,
+        10**18,
+        2**63,
+        2**64,
+        True,
+        None,
+        "é\x01",
+        {"a": []},
+    ]
+    assert llama_json(given) == (
+        "[1, 0.1, 1e+20, 1.23457e+17, -0, 1000000000000000000, -9223372036854775808, 1.84467e+19, "
+        'true, null, "é\\u0001", {"a": []}]'
+    )
+    assert llama_json({"b": 1, "a": [1]}, indent=2, sort_keys=True) == json.dumps(
+        {"b": 1, "a": [1]}, indent=2, sort_keys=True
+    )
+
+
+def test_arguments_that_are_no_json_are_refused(model: models.Model) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{"}}
+    messages: list[dict[str, Any]] = [*HI, {"role": "assistant", "content": None, "tool_calls": [call]}]
+    with pytest.raises(TemplateError, match="no JSON"):
+        ChatFormat.open(model.gguf).count_messages(messages)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("tokenizer.json", None), ("tokenizer.json", "{"), ("tokenizer_config.json", "{")],
+)
+def test_files_that_cannot_be_used(
+    model: models.Model, tmp_path: Path, name: str, content: str | None
+) -> None:
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / file).write_bytes((model.folder / file).read_bytes())
+    (tmp_path / name).unlink()
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    with pytest.raises(VocabularyError, match="tokenizer"):
+        ChatFormat.open(tmp_path)
+    with pytest.raises(VocabularyError):
+        ChatFormat.open(tmp_path / "no.gguf")
+
+
+def test_a_model_without_a_template(model: models.Model, tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_bytes(model.tokenizer_json.read_bytes())
+    with pytest.raises(UnsupportedOperation, match="template"):
+        ChatFormat.open(tmp_path)
+    assert ChatFormat.open(tmp_path, template=models.TURNS).count_messages(HI) > 3
+    with pytest.raises(UnsupportedOperation, match="server"):
+        ChatFormat.open(tmp_path, template=models.TURNS, server="ollama")
+
+
+def test_openai_counts_by_the_published_rules() -> None:
+    # The example of the OpenAI Cookbook, with the figures that OpenAI's servers gave for it.
+    messages = [
+        {
+            "role": "system",
+            "content": "You are a helpful, pattern-following assistant that translates corporate jargon "
+            "into plain English.",
+        },
+        {
+            "role": "system",
+            "name": "example_user",
+            "content": "New synergies will help drive top-line growth.",
+        },
+        {
+            "role": "system",
+            "name": "example_assistant",
+            "content": "Things working well together will increase revenue.",
+        },
+        {
+            "role": "system",
+            "name": "example_user",
+            "content": "Let's circle back when we have more bandwidth to touch base on opportunities for "
+            "increased leverage.",
+        },
+        {
+            "role": "system",
+            "name": "example_assistant",
+            "content": "Let's talk later when we're less busy about how to do better.",
+        },
+        {
+            "role": "user",
+            "content": "This late pivot means we don't have time to boil the ocean "
+            "for the client deliverable.",
+        },
+    ]
+    for name, tokens in (("gpt-4", 129), ("gpt-3.5-turbo", 129), ("gpt-4o", 124), ("gpt-4o-mini", 124)):
+        chat = ChatFormat.openai(name)
+        assert chat.count_messages(messages) == tokens
+        assert chat.exact_for(messages)
+    assert not ChatFormat.openai("gpt-5").exact_for(messages)
+
+
+def test_openai_tools_are_an_estimate() -> None:
+    # The Cookbook's example of tools: 105 tokens by gpt-4, 101 by gpt-4o.
+    tools = [
+        {
+            "type": "function",
+            "function": {
+                "name": "get_current_weather",
+                "description": "Get the current weather in a given location",
+                "parameters": {
+                    "type": "object",
+                    "properties": {
+                        "location": {
+                            "type": "string",
+                            "description": "The city and state, e.g. San Francisco, CA",
+                        },
+                        "unit": {
+                            "type": "string",
+                            "description": "The unit of temperature to return",
+                            "enum": ["celsius", "fahrenheit"],
+                        },
+                    },
+                    "required": ["location"],
+                },
+            },
+        }
+    ]
+    messages = [
+        {
+            "role": "system",
+            "content": "You are a helpful assistant that can answer to questions about the weather.",
+        },
+        {"role": "user", "content": "What's the weather like in San Francisco?"},
+    ]
+    for name, tokens in (("gpt-3.5-turbo", 105), ("gpt-4", 105), ("gpt-4o", 101), ("gpt-4o-mini", 101)):
+        chat = ChatFormat.openai(name)
+        assert chat.count_messages(messages, tools) == tokens
+        assert not chat.exact_for(messages, tools)
+
+
+def test_media_cost_what_they_declare(model: models.Model) -> None:
+    image: dict[str, Any] = {"type": "image_url", "image_url": {"url": "data:,"}}
+    message = {"role": "user", "content": [{"type": "text", "text": "hi"}, image]}
+    chat = ChatFormat.openai("gpt-4o")
+    with pytest.raises(UndeclaredCost):
+        chat.count_messages([message])
+    message["content"] = [{"type": "text", "text": "hi"}, {**image, "tokens": 85}]
+    plain = chat.count_messages([{"role": "user", "content": "hi"}])
+    assert chat.count_messages([message]) == plain + 85
+    with pytest.raises(TemplateError, match="Let the server count"):
+        ChatFormat.open(model.gguf).count_messages([message])
+
+
+def test_a_server_that_is_asked_asynchronously() -> None:
+    asked = []
+
+    async def count(messages: list[dict[str, Any]], tools: object, add: bool) -> int:
+        asked.append((messages, tools, add))
+        await asyncio.sleep(0)
+        return 7
+
+    chat = ChatFormat.from_server(count, "far")
+    with pytest.raises(UnsupportedOperation, match="acount_messages"):
+        chat.count_messages(HI)
+    assert asyncio.run(chat.acount_messages([Message.of(HI[0])])) == 7
+    assert chat.count_messages(HI) == 7
+    assert asked == [(HI, None, True)]
+
+
+def test_a_server_that_says_nonsense() -> None:
+    for nonsense in (-1, None, "7", True):
+        chat = ChatFormat.from_server(lambda *_, nonsense=nonsense: nonsense, "odd")
+        with pytest.raises(TokenizerError, match="a count is an integer"):
+            chat.count_messages(HI)
