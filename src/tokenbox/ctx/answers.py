@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 from tokenbox import catalog, policy
 from tokenbox.compose.lay_out import SEPARATOR
 from tokenbox.ctx.effective import Asked, describe, larger_models, limits_for, tokenizer_for
+from tokenbox.ctx.evidence import of_enforcement, of_plan, of_plan_error
 from tokenbox.ctx.plugins import strategy_of
 from tokenbox.ctx.settings import current
-from tokenbox.errors import NoTokenizer
+from tokenbox.errors import NoTokenizer, TokenboxError
 from tokenbox.policy.chunks import read_chunks
 from tokenbox.policy.enforcement import checked_mode
 from tokenbox.policy.limits import tokens
+from tokenbox.policy.packing import strategy_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from tokenbox.policy import Enforcement, Estimate, OutputMode, PackPlan, Request
     from tokenbox.policy.chunks import Chunk
     from tokenbox.policy.strategies import Strategy
+    from tokenbox.proof import Sink
     from tokenbox.tokenizers.protocol import Tokenizer
 
     Counting = str | Tokenizer | RequestCounter | Callable[[str], int]
@@ -77,11 +80,13 @@ def pack(  # noqa: PLR0913  # the seven of ADR 007, and keyword options
     separator: str = SEPARATOR,
     tools: Tools | None = None,
     config: Config | None = None,
+    proof: Sink | None = None,
 ) -> PackPlan:
     """The plan of what would be sent of ``chunks``. Nothing is sent, and nothing is summarized.
 
     What is None comes from the settings and the catalog. ``strategy``: ``box``, ``ladder``, ``window``, a
-    function, the name of an entry point of ``tokenbox.strategies``, or ``"module:function"``.
+    function, the name of an entry point of ``tokenbox.strategies``, or ``"module:function"``. ``proof`` is
+    given the evidence, of a failure too.
 
     Raises ``ContextCriticalOverflow`` if what must be kept does not fit, ``NoTokenizer`` and
     ``UnknownWindow`` with commands that help, ``UnknownStrategy``, ``StrategyFailed``, ``InvalidPolicy``.
@@ -90,7 +95,18 @@ def pack(  # noqa: PLR0913  # the seven of ADR 007, and keyword options
     request = read_chunks(chunks, separator, tools)
     counter = tokenizer_for(_name(model), tokenizer, settings)
     limits, _ = limits_for(model, settings, Asked(max_ctx, reserve_out, headroom))
-    return policy.pack(request, limits, counter, _strategy(strategy, model, settings), model)
+    chosen = _strategy(strategy, model, settings)
+    try:
+        plan = policy.pack(request, limits, counter, chosen, model)
+    except TokenboxError as error:
+        if proof is not None:
+            proof(
+                of_plan_error(error, request, limits, counter.identity, strategy_name(request, chosen), model)
+            )
+        raise
+    if proof is not None:
+        proof(of_plan(plan))
+    return plan
 
 
 def enforce(  # noqa: PLR0913  # the five of ADR 007, and keyword options
@@ -107,13 +123,15 @@ def enforce(  # noqa: PLR0913  # the five of ADR 007, and keyword options
     separator: str = SEPARATOR,
     tools: Tools | None = None,
     config: Config | None = None,
+    proof: Sink | None = None,
 ) -> Enforcement:
     """Whether the request may be sent: denied iff ``tokens_in + reserve_out > max_ctx * (1 - headroom)``.
 
     Or if it is over the model's own limit of input. ``max_tokens_request`` is what the request asks for at
     most, and so what is reserved; where it is None, the settings say, or else it is the model's longest
     answer, but at most a quarter of the usable window, and a half for ``json``, which is worthless cut off.
-    ``override``: what ``tokenbox.override.allow_over_context()`` gives.
+    ``override``: what ``tokenbox.override.allow_over_context()`` gives. ``proof`` is given the evidence, of
+    a refusal too.
 
     Being denied is an answer (``ok`` False), not an error. Raises ``NoTokenizer`` and ``UnknownWindow`` with
     commands that help, ``InvalidChunks`` and ``InvalidPolicy``.
@@ -126,7 +144,7 @@ def enforce(  # noqa: PLR0913  # the five of ADR 007, and keyword options
     request = read_chunks(chunks, separator, tools)
     counter = tokenizer_for(_name(model), tokenizer, settings)
     limits, notes = limits_for(model, settings, asked, mode)
-    return policy.enforce(
+    verdict = policy.enforce(
         request,
         limits,
         counter,
@@ -138,6 +156,9 @@ def enforce(  # noqa: PLR0913  # the five of ADR 007, and keyword options
         notes=notes,
         alternatives=lambda size: larger_models(model, size, counter, settings, asked, mode),
     )
+    if proof is not None:
+        proof(of_enforcement(verdict))
+    return verdict
 
 
 def _name(model: object) -> str | None:

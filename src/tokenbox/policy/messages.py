@@ -67,7 +67,7 @@ def total_of(request: Request, counter: Counts) -> int:
         return counter.count_messages(request.items, request.tools or None)
     total = sum(sizes_of(request, counter))
     if request.tools:
-        total += COUNTS.each(text_counter(counter), [_tools_text(request)])[0]
+        total += COUNTS.each(text_counter(counter), [tools_text(request)])[0]
     return total
 
 
@@ -171,5 +171,6 @@ def _frame(made: Fitted, counter: Counts) -> int:
         return made.budget or 0  # a format without system messages: nothing can be told so
 
 
-def _tools_text(request: Request) -> str:
+def tools_text(request: Request) -> str:
+    """The schemas of the tools as JSON."""
     return json.dumps([dict(tool) for tool in request.tools], ensure_ascii=False)

@@ -56,13 +56,11 @@ def pack(
             reserve_out=limits.reserve_out,
             usable=limits.usable,
         )
-    strategy = DEFAULT_STRATEGY[request.kind] if strategy is None else strategy
-    if isinstance(strategy, str):
-        planned = _named(strategy, request.kind)(request, limits.input_limit, counter)
-        name = strategy
+    name = strategy_name(request, strategy)
+    if strategy is None or isinstance(strategy, str):
+        planned = _named(name, request.kind)(request, limits.input_limit, counter)
     else:
         planned = _chosen(strategy, request, limits.input_limit, counter)
-        name = name_of(strategy)
     gone = [chunk.decision.value in _GONE for chunk in planned.chunks]
     return PackPlan(
         packed=tuple(chunk for chunk, is_gone in zip(planned.chunks, gone, strict=True) if not is_gone),
@@ -75,6 +73,13 @@ def pack(
         strategy=name,
         model=model,
     )
+
+
+def strategy_name(request: Request, strategy: str | Strategy | None) -> str:
+    """How a record calls the strategy."""
+    if strategy is None:
+        return DEFAULT_STRATEGY[request.kind]
+    return strategy if isinstance(strategy, str) else name_of(strategy)
 
 
 # The strategies that have a name.
