@@ -20,13 +20,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tokenbox.__about__ import __version__
-from tokenbox.compose.lay_out import layout, whatif
+from tokenbox.compose.lay_out import whatif
 from tokenbox.compose.record import Layout, SectionResult
 from tokenbox.content.message import Message
 from tokenbox.content.section import Keep, Section
 from tokenbox.conversation import ChatFormat, Conversation, Fitted, fit
 from tokenbox.engine.result import Action, Decision, Reason, Step
 from tokenbox.errors import ContextCriticalOverflow, TokenboxError
+from tokenbox.proof.proven import layout
 from tokenbox.tokenizers.ownership import FAMILIES as _FAMILIES
 from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 

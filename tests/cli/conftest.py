@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cli.transcript import CommandLine
+from tokenbox.store import bundles
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,5 +15,11 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def tokenbox(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CommandLine:
-    """``tokenbox("count", "a.txt", stdin=b"")`` in an empty folder, ``tokenbox.folder``."""
+    """``tokenbox("count", "a.txt", stdin=b"")`` in an empty folder, ``tokenbox.folder``.
+
+    Proof bundles are all made at one time and place.
+    """
+    monkeypatch.setattr(bundles, "now", lambda: "2026-11-21T10:00:00.000000Z")
+    monkeypatch.setattr(bundles, "host", lambda: "host")
+    monkeypatch.setattr(bundles, "environment", lambda: {"python": "cpython 3.11.0"})
     return CommandLine(monkeypatch, tmp_path)

@@ -21,6 +21,7 @@ from tokenbox.cli import (
     models,
     pack,
     plan,
+    proof,
     schema,
     tokenizers,
 )
@@ -72,6 +73,7 @@ def build_app() -> typer.Typer:
     ):
         app.command()(command)
     app.add_typer(lcp.build_app(), name="lcp")
+    app.add_typer(proof.build_app(), name="proof")
     return app
 
 

@@ -35,6 +35,7 @@ class Choices:
     allow_outside: bool
     text_format: Format | None
     output: str | None
+    proof: bool
 
     def check(self) -> None:
         """Raise :class:`UsageProblem` for what does not go together; nothing is silently left out."""
@@ -77,12 +78,13 @@ class Choices:
             "--jsonl": self.jsonl,
             "--format": self.text_format is not None,
             "--output": self.output is not None,
+            "--proof": self.proof,
         }
 
 
 _EXCLUDES = {
     "--jsonl": ("DOC", "--explain", "--whatif", "--messages", "--format", "--output"),
-    "--whatif": ("--budget", "--explain", "--messages"),
+    "--whatif": ("--budget", "--explain", "--messages", "--proof"),
     "--messages": ("--json",),
 }
 

@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tokenbox.cli.choices import Choices
+    from tokenbox.cli.proving import Prover
 
 _SOURCE = "standard input"
 _BLANK = b" \t\r\n"
 
 
-def answer_lines(choices: Choices) -> Exit:
+def answer_lines(choices: Choices, prover: Prover | None = None) -> Exit:
     """Answer every line of standard input that is not blank, each at once.
 
     An error is the answer of its line: ``{"error": {"code", "message", ...figures}}``.
@@ -30,7 +31,7 @@ def answer_lines(choices: Choices) -> Exit:
             if not line.strip(_BLANK):
                 continue
             try:
-                answer: dict[str, object] = _answer(line, number, choices)
+                answer: dict[str, object] = _answer(line, number, choices, prover)
             except TokenboxError as error:
                 answer = {"error": error.to_dict()}
             except (ReaderGoneError, KeyboardInterrupt):
@@ -44,7 +45,7 @@ def answer_lines(choices: Choices) -> Exit:
     return status
 
 
-def _answer(line: bytes, number: int, choices: Choices) -> dict[str, object]:
+def _answer(line: bytes, number: int, choices: Choices, prover: Prover | None) -> dict[str, object]:
     from tokenbox.documents import parse_text  # noqa: PLC0415
 
     document = parse_text(
@@ -57,7 +58,7 @@ def _answer(line: bytes, number: int, choices: Choices) -> dict[str, object]:
     )
     if choices.reclaim:
         document = replace(document, reclaim=True)
-    return document.layout(budget=choices.budget, tokenizer=choices.tokenizer).to_dict()
+    return document.layout(budget=choices.budget, tokenizer=choices.tokenizer, proof=prover).to_dict()
 
 
 def _lines() -> Iterator[tuple[int, bytes]]:

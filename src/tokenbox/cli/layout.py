@@ -10,10 +10,12 @@ import typer
 from tokenbox.cli import terminal
 from tokenbox.cli.choices import Choices, Format, budgets_in
 from tokenbox.cli.outcome import Exit, reporting
+from tokenbox.cli.proving import Proof, ProofDir, ProofTexts, proving
 from tokenbox.cli.streams import STDIN, json_bytes, read_text, write_bytes, write_file
 from tokenbox.errors import ContextCriticalOverflow
 
 if TYPE_CHECKING:
+    from tokenbox.cli.proving import Prover
     from tokenbox.documents import LayoutDocument
 
 
@@ -63,6 +65,9 @@ def layout(  # noqa: PLR0913, PLR0917  # one parameter per option
             "--output", "-o", metavar="FILE", help="Write there instead, all at once or not at all."
         ),
     ] = None,
+    proof: Proof = False,
+    proof_texts: ProofTexts = False,
+    proof_dir: ProofDir = None,
 ) -> int:
     """Compile a layout document into its budget.
 
@@ -85,24 +90,31 @@ def layout(  # noqa: PLR0913, PLR0917  # one parameter per option
         allow_outside=allow_outside,
         text_format=text_format,
         output=output,
+        proof=proof or proof_texts or proof_dir is not None,
     )
-    with reporting(as_json=as_json):
+    with (
+        reporting(as_json=as_json),
+        proving(proof=proof, texts=proof_texts, folder=proof_dir) as prover,
+    ):
         choices.check()
+        status = Exit.OK
+        if prover is not None:
+            prover.budget_source = "the document" if budget is None else "--budget"
         if jsonl:
             from tokenbox.cli.jsonl import answer_lines  # noqa: PLC0415
 
-            return answer_lines(choices)
-        if choices.whatif is not None:
+            status = answer_lines(choices, prover)
+        elif choices.whatif is not None:
             _compare(choices, budgets_in(choices.whatif))
         else:
-            _lay_out(choices)
-    return Exit.OK
+            _lay_out(choices, prover)
+        return status if prover is None else status or prover.status()
 
 
-def _lay_out(choices: Choices) -> None:
+def _lay_out(choices: Choices, prover: Prover | None) -> None:
     """The result to standard output or the file; with ``--explain``, the picture to standard output."""
     with terminal.progress("laying out"):
-        result = _read(choices).layout(budget=choices.budget, tokenizer=choices.tokenizer)
+        result = _read(choices).layout(budget=choices.budget, tokenizer=choices.tokenizer, proof=prover)
         if choices.messages:
             data = json_bytes(result.messages())
         elif choices.as_json:

@@ -15,6 +15,7 @@ import typer
 from tokenbox.cli import terminal
 from tokenbox.cli.count import DEFAULT_TOKENIZER, Engine
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.proving import Proof, ProofDir, ProofTexts, proving
 from tokenbox.cli.streams import (
     STDIN,
     json_bytes,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from contextlib import AbstractContextManager
 
+    from tokenbox.cli.proving import Prover
     from tokenbox.compose.block_record import BlockLayout
     from tokenbox.pack import Collection, Note
     from tokenbox.render.lines import Line
@@ -62,6 +64,7 @@ class PackChoices:
     check: bool
     explain: bool
     output: str | None
+    proof: bool
 
     def verify(self) -> None:
         """Raise :class:`UsageProblem` for what does not go together."""
@@ -83,6 +86,8 @@ class PackChoices:
             raise UsageProblem(
                 "--explain is about a rendering. Give --format xml, markdown, minimal or json."
             )
+        if self.proof and (self.tree or self.check or self.text_format is Format.BCP):
+            raise UsageProblem("--proof is of a rendering: not with --tree, --check or --format bcp.")
         if (self.tree or self.check) and self.output is not None:
             raise UsageProblem(f"{views[0]} writes no pack. Leave out -o.")
         if self.text_format is Format.BCP and not views and self.output is None and terminal.is_seen():
@@ -150,6 +155,9 @@ def pack(  # noqa: PLR0913, PLR0917  # one parameter per option
     cache: Annotated[
         bool, typer.Option("--cache/--no-cache", help="Remember counts for the next time.")
     ] = True,
+    proof: Proof = False,
+    proof_texts: ProofTexts = False,
+    proof_dir: ProofDir = None,
 ) -> int:
     """Pack files and folders for a model, in at most a budget of tokens.
 
@@ -158,9 +166,15 @@ def pack(  # noqa: PLR0913, PLR0917  # one parameter per option
 
     Example: tokenbox pack . --budget 50000 --diff -o prompt.xml
     """
-    choices = PackChoices(budget, text_format, tree, check, explain, output)
-    with reporting(as_json=text_format is Format.JSON):
+    proved = proof or proof_texts or proof_dir is not None
+    choices = PackChoices(budget, text_format, tree, check, explain, output, proved)
+    with (
+        reporting(as_json=text_format is Format.JSON),
+        proving(proof=proof, texts=proof_texts, folder=proof_dir) as prover,
+    ):
         choices.verify()
+        if prover is not None and budget is not None:
+            prover.budget_source = "--budget"
         from tokenbox import pack as packing  # noqa: PLC0415  # only this command reads folders
 
         rules = [packing.parse_rule(text) for text in priority or ()]
@@ -184,7 +198,7 @@ def pack(  # noqa: PLR0913, PLR0917  # one parameter per option
             if tree:
                 _show_tree(collection, counter, counts, choices)
                 return Exit.OK
-            return _render(collection, counter, counts, choices)
+            return _render(collection, counter, counts, choices, prover)
 
 
 def _counts(*, stored: bool) -> AbstractContextManager[CountCache]:
@@ -207,8 +221,14 @@ def _paths(paths: Sequence[str], *, stdin0: bool) -> list[str]:
     return named
 
 
-def _render(collection: Collection, counter: Tokenizer, counts: CountCache, choices: PackChoices) -> int:
-    from tokenbox.compose.render_blocks import render_blocks  # noqa: PLC0415
+def _render(
+    collection: Collection,
+    counter: Tokenizer,
+    counts: CountCache,
+    choices: PackChoices,
+    prover: Prover | None,
+) -> int:
+    from tokenbox.proof.proven import render_blocks  # noqa: PLC0415
 
     mode = "xml" if choices.text_format in (Format.JSON, Format.BCP) else choices.text_format.value
     with terminal.progress("laying out"):
@@ -220,6 +240,7 @@ def _render(collection: Collection, counter: Tokenizer, counts: CountCache, choi
             verbosity="full" if choices.check else "adaptive",
             summarize=collection.summary,
             cache=counts,
+            proof=prover,
         )
     if choices.check:
         about = "" if result.tokenizer.exact else "~"
@@ -235,7 +256,7 @@ def _render(collection: Collection, counter: Tokenizer, counts: CountCache, choi
     if choices.explain:
         write_text(result.explain() + "\n")
     write_error(_outcome(result) + "\n")
-    return Exit.OK
+    return Exit.OK if prover is None else prover.status()
 
 
 def deliver(data: bytes | Iterable[bytes], output: str | None) -> None:

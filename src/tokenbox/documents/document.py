@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tokenbox.compose.lay_out import SEPARATOR, layout, whatif
+from tokenbox.compose.lay_out import SEPARATOR, whatif
 from tokenbox.documents.source import Code
 from tokenbox.errors import DocumentError, TokenboxError
+from tokenbox.proof.proven import layout
 from tokenbox.tokenizers.registry import as_tokenizer
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tokenbox.compose.record import Layout
     from tokenbox.content.section import Section
     from tokenbox.errors import ContextCriticalOverflow
+    from tokenbox.proof import Sink
     from tokenbox.tokenizers.cache import CountCache
     from tokenbox.tokenizers.protocol import Tokenizer
 
@@ -42,8 +44,11 @@ class LayoutDocument:
         tokenizer: str | Tokenizer | Callable[[str], int] | None = None,
         *,
         cache: CountCache | None = None,
+        proof: Sink | None = None,
     ) -> Layout:
         """The layout of the document. A ``budget`` or ``tokenizer`` given here goes before its own.
+
+        ``proof`` is called with the evidence, which says that the sections are from this document.
 
         Raises :class:`DocumentError` where neither has a budget, and what ``tokenbox.layout`` raises.
         """
@@ -57,7 +62,16 @@ class LayoutDocument:
                 code=Code.MISSING_KEY.value,
             )
         counter = self._own_tokenizer() if tokenizer is None else tokenizer
-        return layout(self.sections, budget, counter, self.separator, reclaim=self.reclaim, cache=cache)
+        return layout(
+            self.sections,
+            budget,
+            counter,
+            self.separator,
+            reclaim=self.reclaim,
+            cache=cache,
+            proof=proof,
+            source=self.name,
+        )
 
     def whatif(
         self,

@@ -163,9 +163,9 @@ class Evidence:
 
     ``algorithm`` and ``options`` are as the result's own digest has them, which is ``digest``: None for a
     refusal. ``figures``: its totals, in tokens. ``decisions``: what became of each input, then every step, as
-    records. ``emitted``: what would be sent, as text or bytes; None for a refusal. ``template``: SHA-256 of
-    the chat template. ``override``: the explicit permission to go over the context, as given. ``parent``:
-    the id of the bundle that this follows from.
+    records. ``emitted``: what would be sent, as text, as bytes, or in pieces; None for a refusal.
+    ``template``: SHA-256 of the chat template. ``override``: the explicit permission to go over the context,
+    as given. ``parent``: the id of the bundle that this follows from.
     """
 
     kind: Kind
@@ -176,7 +176,7 @@ class Evidence:
     inputs: tuple[Input, ...] = field(repr=False)
     decisions: tuple[Record, ...] = field(repr=False)
     outcome: Outcome = field(default_factory=Outcome)
-    emitted: str | bytes | None = field(default=None, repr=False)
+    emitted: str | bytes | tuple[str, ...] | None = field(default=None, repr=False)
     digest: str | None = None
     figures: Record = field(default_factory=dict)
     summaries: tuple[Summary, ...] = field(default=(), repr=False)

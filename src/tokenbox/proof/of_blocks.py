@@ -47,7 +47,7 @@ def of_blocks(result: BlockLayout, budget: Budget | None = None, source: str | N
             for block, name, found in zip(result.inputs, names, result.blocks, strict=True)
         ),
         decisions=tuple(_decisions(result, names)),
-        emitted=result.text,
+        emitted=result.pieces,
         digest=result.digest,
         figures={"total": result.total, "over": result.over, "pricing": result.pricing},
         summaries=tuple(
@@ -124,7 +124,7 @@ def block_input(
         digest=block_digest(block),
         size=_size(block),
         tokens=tokens,
-        source=source,
+        source=source or getattr(block, "path", None),
         fields={"index": index, "type": block.type_name, "priority": priority.display},
         texts=(partial(_encoded, block),),
     )

@@ -1,0 +1,373 @@
+"""``tokenbox proof``: bundles listed, shown, verified, replayed, compared and exported."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from tokenbox.cli import terminal
+from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.streams import json_bytes, write_bytes, write_error, write_file, write_text
+from tokenbox.render.lines import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tokenbox.proof.contents import Contents
+    from tokenbox.proof.evidence import Record
+    from tokenbox.proof.manifest import Manifest
+    from tokenbox.proof.verify import Files
+    from tokenbox.store.bundles import Bundles, Listed
+
+Name = Annotated[
+    str, typer.Argument(metavar="BUNDLE", help="An id or its beginning, a folder, or an exported file.")
+]
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="BUNDLE...", help="Ids, folders or exported files; all, if none is given."),
+]
+Dir = Annotated[
+    str | None, typer.Option("--dir", metavar="DIR", help="Where bundles are.  [default: .tokenbox/proof]")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+SHOWN_ID = 12
+_ID = re.compile("[0-9a-f]{1,64}")
+
+
+def build_app() -> typer.Typer:
+    """The commands."""
+    app = typer.Typer(
+        help="List, show, verify, replay, compare and export proof bundles.",
+        rich_markup_mode="markdown" if sys.stdout.isatty() else None,
+        no_args_is_help=True,
+    )
+    for name, command in (
+        ("list", list_bundles),
+        ("show", show),
+        ("verify", verify),
+        ("replay", replay),
+        ("diff", diff),
+        ("export", export),
+    ):
+        app.command(name)(command)
+    return app
+
+
+def list_bundles(folder: Dir = None, as_json: AsJson = False) -> int:
+    """List the bundles, the latest first.
+
+    Example: tokenbox proof list
+    """
+    with reporting(as_json=as_json):
+        found = _store(folder).listed()
+        if as_json:
+            write_bytes(json_bytes({"bundles": [_listed_record(bundle) for bundle in found]}))
+        elif found:
+            heads = ("bundle", "made", "what", "outcome", "tokens", "tokenizer")
+            terminal.show(terminal.table(heads, [_row(bundle) for bundle in found]))
+    return Exit.OK
+
+
+def show(bundle: Name, folder: Dir = None, as_json: AsJson = False) -> int:
+    """Show what a bundle says, after verifying it.
+
+    Example: tokenbox proof show 3fa9
+    """
+    with reporting(as_json=as_json):
+        from tokenbox.proof.bundle import VOLATILE  # noqa: PLC0415
+        from tokenbox.proof.manifest import read_volatile  # noqa: PLC0415
+        from tokenbox.proof.verify import MAX_VOLATILE  # noqa: PLC0415
+
+        files, contents = _opened(bundle, folder)
+        made = read_volatile(files.read(VOLATILE, MAX_VOLATILE))
+        if as_json:
+            record = {
+                "id": contents.manifest.id,
+                "manifest": contents.manifest.record,
+                "inputs": list(contents.inputs),
+                "decisions": list(contents.decisions),
+                "summaries": list(contents.summaries),
+                "made": {name: made[name] for name in ("time", "host", "environment")},
+            }
+            write_bytes(json_bytes(record))
+        else:
+            write_text("".join(f"{printable(line)}\n" for line in _page(contents, made)))
+    return Exit.OK
+
+
+def verify(bundles: Names = None, folder: Dir = None, as_json: AsJson = False) -> int:
+    """Check every byte of bundles against their ids; needs no network.
+
+    The first field that differs is named, and the exit status is 1.
+
+    Example: tokenbox proof verify
+    """
+    with reporting(as_json=as_json):
+        from tokenbox.proof.errors import BundleInvalid  # noqa: PLC0415
+        from tokenbox.proof.verify import verify as verified  # noqa: PLC0415
+
+        names = bundles or _store(folder).ids()
+        wrong, records = 0, []
+        with terminal.progress("verifying", len(names)) as advance:
+            for name in names:
+                try:
+                    files, bundle_id = _found(name, folder)
+                    manifest = verified(files, bundle_id)
+                    records.append({"bundle": name, "id": manifest.id, "ok": True})
+                    said = "ok" if name == manifest.id else f"ok, {manifest.id}"
+                except BundleInvalid as error:
+                    wrong += 1
+                    records.append({"bundle": name, "ok": False, "error": error.to_dict()})
+                    said = error.message
+                if not as_json:
+                    write_text(f"{printable(name)}: {printable(said)}\n")
+                advance()
+        if as_json:
+            write_bytes(json_bytes({"bundles": records, "wrong": wrong}))
+        if wrong:
+            write_error(f"{wrong:,} of {len(names):,} bundles are not what their ids say.\n")
+    return Exit.DIFFERENT if wrong else Exit.OK
+
+
+def replay(
+    bundle: Name,
+    given: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--from",
+            metavar="PATH",
+            help="The texts again: a file, document, pack or folder; may be repeated.",
+        ),
+    ] = None,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option("--tokenizer", "-t", metavar="NAME", help="Instead of the one that the bundle names."),
+    ] = None,
+    folder: Dir = None,
+    as_json: AsJson = False,
+) -> int:
+    """Decide again what a bundle says was decided, and compare every field.
+
+    The texts are those in the bundle, and those given with --from, each known by its digest.
+    Where something comes out otherwise, the exit status is 1.
+
+    Example: tokenbox proof replay 3fa9 --from prompt.toml
+    """
+    with reporting(as_json=as_json):
+        from tokenbox.cli.replaying import texts_of  # noqa: PLC0415
+        from tokenbox.proof.replay import replay as replayed  # noqa: PLC0415
+        from tokenbox.tokenizers import registry  # noqa: PLC0415
+
+        files, contents = _opened(bundle, folder)
+        counter = None if tokenizer is None else registry.get(tokenizer)
+        with terminal.progress("replaying"):
+            texts = texts_of(files, contents.manifest, given or [])
+            found = replayed(contents, texts, counter).differences
+        if as_json:
+            record = {
+                "id": contents.manifest.id,
+                "same": not found,
+                "differences": [difference.to_dict() for difference in found],
+            }
+            write_bytes(json_bytes(record))
+        elif found:
+            write_text("".join(f"{printable(str(difference))}\n" for difference in found))
+        else:
+            write_text("the same\n")
+    return Exit.DIFFERENT if found else Exit.OK
+
+
+def diff(
+    left: Name,
+    right: Name,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="Exit with 1 if there is a difference.")
+    ] = False,
+    folder: Dir = None,
+    as_json: AsJson = False,
+) -> int:
+    """Show what differs between two bundles, field by field.
+
+    Example: tokenbox proof diff 3fa9 81c0
+    """
+    with reporting(as_json=as_json):
+        from tokenbox.proof.contents import differences  # noqa: PLC0415
+
+        found = differences(_opened(left, folder)[1], _opened(right, folder)[1])
+        if as_json:
+            record = {"same": not found, "differences": [difference.to_dict() for difference in found]}
+            write_bytes(json_bytes(record))
+        elif found:
+            write_text("".join(f"{printable(str(difference))}\n" for difference in found))
+        else:
+            write_text("no difference\n")
+    return Exit.DIFFERENT if exit_code and found else Exit.OK
+
+
+def export(
+    bundle: Name,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write there, all at once or not at all."),
+    ] = None,
+    folder: Dir = None,
+    as_json: AsJson = False,
+) -> int:
+    """Write a bundle as one file: a tar archive, the same bytes each time.
+
+    `tokenbox proof verify FILE` takes it, and so does any tar program.
+
+    Example: tokenbox proof export 3fa9 -o proof.tar
+    """
+    with reporting(as_json=as_json):
+        from tokenbox.proof.archive import archived, entries  # noqa: PLC0415
+
+        if output is None and (as_json or terminal.is_seen()):
+            raise UsageProblem("an archive is no text. Name a file with -o, or use a pipe.")
+        files, bundle_id = _found(bundle, folder)
+        manifest = _verified(files, bundle_id)
+        data = b"".join(archived(manifest.id, entries(files)))
+        if output is None:
+            write_bytes(data)
+        else:
+            write_file(output, data)
+            if as_json:
+                write_bytes(json_bytes({"id": manifest.id, "file": output, "bytes": len(data)}))
+    return Exit.OK
+
+
+def _store(folder: str | None) -> Bundles:
+    from tokenbox.store.bundles import FOLDER, Bundles  # noqa: PLC0415
+
+    return Bundles(FOLDER if folder is None else folder)
+
+
+def _found(name: str, folder: str | None) -> tuple[Files, str]:
+    """The bundle that was named, and the id it should have."""
+    from tokenbox.store.bundles import BundleNotFound, open_bundle  # noqa: PLC0415
+
+    store = _store(folder)
+    if not _ID.fullmatch(name):
+        if not Path(name).exists():
+            raise BundleNotFound(
+                f"{name[:200]} is neither the id of a bundle nor a folder or file.", start=name[:200]
+            )
+        return open_bundle(name)
+    try:
+        bundle_id = store.find(name)
+    except BundleNotFound:
+        if Path(name).exists():
+            return open_bundle(name)
+        raise
+    return store.files(bundle_id), bundle_id
+
+
+def _verified(files: Files, bundle_id: str) -> Manifest:
+    from tokenbox.proof.verify import verify as verified  # noqa: PLC0415
+
+    return verified(files, bundle_id)
+
+
+def _opened(name: str, folder: str | None) -> tuple[Files, Contents]:
+    from tokenbox.proof.contents import read_contents  # noqa: PLC0415
+
+    files, bundle_id = _found(name, folder)
+    return files, read_contents(files, _verified(files, bundle_id))
+
+
+def _row(bundle: Listed) -> list[str]:
+    if bundle.manifest is None or bundle.time is None:
+        said = "damaged" if bundle.problem is None else bundle.problem.message
+        return [bundle.id[:SHOWN_ID], "-", "-", f"damaged: {said}", "-", "-"]
+    predicate = bundle.manifest.predicate
+    tokenizer = cast("Record", predicate["tokenizer"])
+    return [
+        bundle.id[:SHOWN_ID],
+        bundle.time[:19].replace("T", " "),
+        bundle.manifest.kind.value,
+        str(cast("Record", predicate["outcome"])["status"]),
+        _tokens(predicate),
+        str(tokenizer["name"]),
+    ]
+
+
+def _tokens(predicate: Record) -> str:
+    """What was emitted of the budget."""
+    about = "" if cast("Record", predicate["tokenizer"])["exact"] else "~"
+    budget = cast("Record", cast("Record", predicate["budget"])["tokens"])["value"]
+    total = cast("Record", predicate["figures"]).get("total")
+    said = "-" if total is None else f"{about}{total}"
+    return said if budget is None else f"{said} of {budget}"
+
+
+def _listed_record(bundle: Listed) -> dict[str, object]:
+    if bundle.manifest is None:
+        error = None if bundle.problem is None else bundle.problem.to_dict()
+        return {"id": bundle.id, "ok": False, "error": error}
+    names = ("kind", "outcome", "budget", "figures", "tokenizer", "model", "parent", "digest")
+    predicate = bundle.manifest.predicate
+    return {
+        "id": bundle.id,
+        "ok": True,
+        "time": bundle.time,
+        "emitted": bundle.manifest.emitted,
+        **{name: predicate[name] for name in names},
+    }
+
+
+def _page(contents: Contents, made: Record) -> Iterator[str]:
+    """The bundle for a person."""
+    manifest, predicate = contents.manifest, contents.manifest.predicate
+    engine, outcome = cast("Record", predicate["engine"]), cast("Record", predicate["outcome"])
+    tokenizer = cast("Record", predicate["tokenizer"])
+    exact = "exact" if tokenizer["exact"] else "an estimate"
+    environment = cast("Record", made["environment"])
+    figures = _pairs(cast("Record", outcome["figures"]))
+    code = "" if outcome["code"] is None else f": {outcome['code']},{figures}"
+    yield f"bundle     {manifest.id}"
+    yield f"made       {made['time']} on {made['host']}, {environment.get('python', '?')}"
+    yield f"what       {manifest.kind.value}, {predicate['algorithm']}, {engine['name']} {engine['version']}"
+    yield f"outcome    {outcome['status']}{code}"
+    for name, part in cast("Record", predicate["budget"]).items():
+        if part is not None:
+            figure = cast("Record", part)
+            source = "" if figure["source"] is None else f" ({figure['source']})"
+            yield f"{'budget' if name == 'tokens' else name:<10} {figure['value']}{source}"
+    yield f"total      {_tokens(predicate)}"
+    fingerprint = str(tokenizer["fingerprint"])[:SHOWN_ID]
+    yield f"tokenizer  {tokenizer['name']} {tokenizer['version']}, {exact}, {fingerprint}"
+    for name in ("model", "template", "override", "parent", "digest"):
+        if predicate[name] is not None:
+            value = predicate[name]
+            yield f"{name:<10} {_pairs(value)[1:] if isinstance(value, dict) else value}"
+    yield f"emitted    {manifest.emitted or 'nothing'}"
+    yield from _records(contents.inputs, contents.decisions)
+
+
+def _records(inputs: Sequence[Record], decisions: Sequence[Record]) -> Iterator[str]:
+    outcomes = {str(record["id"]): record for record in decisions if "action" not in record}
+    yield ""
+    for record in inputs:
+        tokens = "?" if record["tokens"] is None else record["tokens"]
+        decided = outcomes.pop(str(record["id"]), None)
+        became = "" if decided is None else f" -> {decided.get('decision')} {decided.get('size')}"
+        source = "" if record["from"] is None else f"  {record['from']}"
+        yield f"{record['id']}: {record['kind']}, {tokens} tokens, {record['bytes']} bytes{became}{source}"
+    for record in outcomes.values():
+        yield f"{record['id']}:{_pairs({k: v for k, v in record.items() if k != 'id'})}"
+    steps = [record for record in decisions if "action" in record]
+    if steps:
+        yield ""
+    for number, step in enumerate(steps, 1):
+        yield f"{number}. {step['action']} {step['id']}: {step.get('why')}"
+
+
+def _pairs(record: Record) -> str:
+    """``name value`` for each field, after a space."""
+    from tokenbox.proof.manifest import leaves  # noqa: PLC0415
+
+    return "".join(f" {name} {value}," for name, value in leaves(record)).rstrip(",")

@@ -1,0 +1,75 @@
+"""The texts that a bundle is replayed with: its own, and those that are given again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tokenbox.cli.streams import read_bytes
+from tokenbox.errors import TokenboxError
+from tokenbox.proof.bundle import TEXTS
+from tokenbox.proof.errors import ReplayImpossible
+from tokenbox.proof.evidence import Kind
+from tokenbox.proof.replay import Texts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tokenbox.proof.manifest import Manifest
+    from tokenbox.proof.verify import Files
+
+# All of it is in memory.
+MAX_BYTES = 1 << 30
+_PACK = ".bcp"
+_DOCUMENTS = (".toml", ".yaml", ".yml", ".json")
+
+
+def texts_of(files: Files, manifest: Manifest, given: Sequence[str]) -> Texts:
+    """The texts in a verified bundle, and those at the paths ``given``. Raises :class:`ReplayImpossible`."""
+    texts = Texts()
+    tree = manifest.tree(TEXTS)
+    if tree is not None:
+        if tree.size > MAX_BYTES:
+            raise ReplayImpossible(
+                f"the texts in the bundle have {tree.size:,} bytes; at most {MAX_BYTES:,} are replayed.",
+                bytes=tree.size,
+                limit=MAX_BYTES,
+            )
+        for name in files.names():
+            if name.startswith(TEXTS):
+                texts.add(files.read(name, MAX_BYTES))
+    for path in given:
+        for file in _files(path):
+            _add_file(texts, file)
+    packed = [path for path in given if not path.endswith(_PACK)]
+    if manifest.kind is Kind.BLOCKS and packed:
+        from tokenbox.pack import collect, survey  # noqa: PLC0415
+
+        collection = collect(survey(packed))
+        texts.add_blocks(collection.blocks)
+        texts.add_blocks(collection.summarized())
+    return texts
+
+
+def _files(path: str) -> list[str]:
+    """The file itself, or the files in the folder."""
+    if not Path(path).is_dir():
+        return [path]
+    found = [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
+    return [str(file) for file in found if file.is_file()]
+
+
+def _add_file(texts: Texts, path: str) -> None:
+    """A file as it is; of a layout document, the texts of its sections too."""
+    texts.add(read_bytes(path))
+    if Path(path).suffix.lower() in _DOCUMENTS:
+        from tokenbox.documents import read_document  # noqa: PLC0415
+
+        try:
+            document = read_document(path)
+        except TokenboxError:
+            return  # a file that only ends like one
+        for section in document.sections:
+            for text in (section.content, *section.extra):
+                texts.add(text.encode())

@@ -1,0 +1,143 @@
+"""A bundle as one file: a tar archive (POSIX ustar) in which nothing is left to chance.
+
+Every header follows from a name and a size: no time, no owner, one mode. So the same bundle gives the same
+archive, any tar program unpacks it into the folder of its id, and whoever reads it compares each header with
+the only one it can be.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING, BinaryIO
+
+from tokenbox.proof.errors import BundleInvalid
+from tokenbox.proof.verify import missing, too_large, wrong_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tokenbox.proof.verify import Files
+
+_BLOCK = 512
+_END = bytes(2 * _BLOCK)
+_PIECE = 1 << 20
+_MAX_SIZE = 8**11 - 1
+_NAME = slice(0, 100)
+_SIZE = slice(124, 136)
+_FOLDER = slice(345, 500)
+_OCTAL = re.compile(rb"[0-7]{11}\0")
+
+
+def archived(bundle_id: str, files: Iterable[tuple[str, bytes]]) -> Iterator[bytes]:
+    """The archive of a bundle, in pieces, its files in the order in which they are given."""
+    for name, data in files:
+        yield _header(bundle_id, name, len(data))
+        yield data
+        yield bytes(-len(data) % _BLOCK)
+    yield _END
+
+
+class ArchiveFiles:
+    """The files of a bundle in an archive. ``stream`` can seek. Raises :class:`BundleInvalid`.
+
+    ``folder`` is the name of the folder they are in: the id that the bundle should have.
+    """
+
+    def __init__(self, stream: BinaryIO, name: str) -> None:
+        self._stream = stream
+        self._name = name
+        self._places: dict[str, tuple[int, int]] = {}
+        self.folder = ""
+        self._scan()
+
+    def names(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def read(self, name: str, limit: int) -> bytes:
+        place, size = self._place(name)
+        if size > limit:
+            raise too_large(name, size, limit)
+        self._stream.seek(place)
+        return self._stream.read(size)
+
+    def sha256(self, name: str, size: int | None = None) -> tuple[int, str]:
+        place, found = self._place(name)
+        if size is not None and found != size:
+            raise wrong_size(name, size, found)
+        self._stream.seek(place)
+        digest = hashlib.sha256()
+        left = found
+        while left:
+            piece = self._stream.read(min(_PIECE, left))
+            if not piece:
+                break
+            digest.update(piece)
+            left -= len(piece)
+        return found, digest.hexdigest()
+
+    def _place(self, name: str) -> tuple[int, int]:
+        if name not in self._places:
+            raise missing(name)
+        return self._places[name]
+
+    def _scan(self) -> None:
+        end = self._stream.seek(0, 2)
+        place = self._stream.seek(0)
+        while True:
+            header = self._stream.read(_BLOCK)
+            if header == bytes(_BLOCK):
+                if header + self._stream.read(_BLOCK + 1) != _END:
+                    raise self._wrong("does not end as an archive of a bundle does.", place)
+                return
+            name, size = self._entry(header, place)
+            after = place + _BLOCK + size
+            if after > end:
+                raise self._wrong("ends too early.", place)
+            self._stream.seek(after)
+            padding = -size % _BLOCK
+            if self._stream.read(padding) != bytes(padding):
+                raise self._wrong("has something between its files.", after)
+            self._places[name] = (place + _BLOCK, size)
+            place = after + padding
+
+    def _entry(self, header: bytes, place: int) -> tuple[str, int]:
+        """Name and size of an entry whose header is as ours are."""
+        if len(header) < _BLOCK:
+            raise self._wrong("ends too early.", place)
+        name, folder = (header[part].rstrip(b"\0").decode("ascii", "replace") for part in (_NAME, _FOLDER))
+        self.folder = self.folder or folder
+        if not _OCTAL.fullmatch(header[_SIZE]) or not name or not name.isascii() or not folder.isascii():
+            raise self._wrong("is no archive of a bundle.", place)
+        size = int(header[_SIZE][:-1], 8)
+        if folder != self.folder or header != _header(folder, name, size) or name in self._places:
+            raise self._wrong("is not spelled as an archive of a bundle is.", place)
+        return name, size
+
+    def _wrong(self, what: str, place: int) -> BundleInvalid:
+        return BundleInvalid(what, file=self._name, field=f"byte {place}")
+
+
+def _header(folder: str, name: str, size: int) -> bytes:
+    if size > _MAX_SIZE:
+        raise BundleInvalid("is too large for an archive.", file=name)
+    fields = (
+        name.encode().ljust(100, b"\0"),
+        b"0000644\0" + 2 * b"0000000\0",
+        f"{size:011o}\0".encode(),
+        b"00000000000\0",
+        b" " * 8,  # in place of its own sum
+        b"0" + bytes(100),
+        b"ustar\x0000" + bytes(64),
+        2 * b"0000000\0",
+        folder.encode().ljust(155, b"\0"),
+        bytes(12),
+    )
+    header = b"".join(fields)
+    return header[:148] + f"{sum(header):06o}\0 ".encode() + header[156:]
+
+
+def entries(files: Files) -> Iterator[tuple[str, bytes]]:
+    """The files of a verified bundle in the order of their names, one in memory at a time."""
+    for name in sorted(files.names()):
+        yield name, files.read(name, _MAX_SIZE)

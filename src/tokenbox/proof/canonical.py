@@ -1,0 +1,119 @@
+"""Canonical JSON (RFC 8785) of whole numbers and text: one spelling for each value, checked both ways."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NoReturn, cast
+
+from tokenbox.errors import TokenboxError
+
+MAX_INTEGER = 2**53 - 1
+MAX_DEPTH = 64
+_MAX_DIGITS = 17
+
+# For text, whole numbers and ASCII keys this is RFC 8785, five times as fast as the reference; the tests
+# compare the two.
+_encode = json.JSONEncoder(
+    ensure_ascii=False, sort_keys=True, separators=(",", ":"), check_circular=False, allow_nan=False
+).encode
+
+
+class NotCanonical(TokenboxError):
+    """A value has no canonical JSON here, or bytes are not the canonical JSON of any value."""
+
+    code = "not_canonical"
+
+
+def canonical(value: object) -> bytes:
+    """``value`` as RFC 8785 JSON.
+
+    Text, whole numbers within 2**53, booleans, None, and lists and dicts of those; a fraction is written as a
+    decimal string. Raises :class:`NotCanonical` for anything else.
+    """
+    plain_keys = _check(value, 0)
+    if not plain_keys:
+        return _with_any_keys(value)
+    try:
+        return _encode(value).encode()
+    except UnicodeEncodeError:
+        raise _surrogate() from None
+
+
+def parse_canonical(data: bytes) -> object:
+    """The value that ``data`` is the canonical JSON of. Raises :class:`NotCanonical`.
+
+    A key that comes twice, a space too many, another order or spelling: none is the canonical form.
+    """
+    try:
+        value = _decode(data.decode())
+    except RecursionError:
+        raise NotCanonical("the JSON is nested too deeply.") from None
+    except ValueError:
+        raise NotCanonical("this is not JSON in UTF-8.") from None
+    try:
+        # Without a key beyond ASCII and without deep nesting, which few bytes can be ruled out by.
+        plain = data.isascii() and data.count(b"{") + data.count(b"[") <= MAX_DEPTH
+        again = _encode(value).encode() if plain else canonical(value)
+    except RecursionError:
+        raise NotCanonical("the JSON is nested too deeply.") from None
+    except UnicodeEncodeError:
+        raise _surrogate() from None
+    if again != data:
+        raise NotCanonical("this is JSON, but not spelled canonically (RFC 8785).")
+    return value
+
+
+def _check(value: object, depth: int) -> bool:
+    """Whether all keys are ASCII, so that their order is the same however it is defined."""
+    kind = value.__class__
+    if kind is str or value is None or kind is bool:
+        return True
+    if isinstance(value, int):
+        if -MAX_INTEGER <= value <= MAX_INTEGER:
+            return True
+        raise NotCanonical(f"the number {value:,} is beyond 2**53, where JSON is not exact.")
+    if isinstance(value, str):
+        return True
+    if depth > MAX_DEPTH:
+        raise NotCanonical(f"the value is nested more than {MAX_DEPTH} levels deep.")
+    if isinstance(value, dict):
+        plain = True
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise NotCanonical(f"a key is text, not {type(key).__name__}.")
+            plain = _check(item, depth + 1) & key.isascii() & plain
+        return plain
+    if isinstance(value, list | tuple):
+        return min((_check(item, depth + 1) for item in value), default=True)
+    raise NotCanonical(
+        f"{kind.__name__} is not written to a record. Give text, a whole number, a list or a dict; "
+        "a fraction is a decimal string."
+    )
+
+
+def _with_any_keys(value: object) -> bytes:
+    """RFC 8785 sorts keys by UTF-16, which for some characters is an order of its own."""
+    import rfc8785  # noqa: PLC0415  # only for keys beyond ASCII
+
+    try:
+        return rfc8785.dumps(cast("Any", value))
+    except (rfc8785.CanonicalizationError, UnicodeEncodeError):
+        raise _surrogate() from None
+
+
+def _surrogate() -> NotCanonical:
+    return NotCanonical("a text has a lone surrogate, which is not Unicode. Remove it.")
+
+
+def _integer(text: str) -> int:
+    value = int(text) if len(text) <= _MAX_DIGITS else MAX_INTEGER + 1
+    if not -MAX_INTEGER <= value <= MAX_INTEGER:
+        raise ValueError(text[:_MAX_DIGITS])
+    return value
+
+
+def _refuse(text: str) -> NoReturn:
+    raise ValueError(text)
+
+
+_decode = json.JSONDecoder(parse_float=_refuse, parse_constant=_refuse, parse_int=_integer).decode

@@ -1,0 +1,108 @@
+"""What a bundle says, read whole; and what two of them say differently, field by field."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from tokenbox.proof.bundle import DECISIONS, INPUTS, SUMMARIES
+from tokenbox.proof.manifest import leaves, read_records, read_summary, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from tokenbox.proof.evidence import Record
+    from tokenbox.proof.manifest import Manifest
+    from tokenbox.proof.verify import Files
+
+# The digests of the files follow from what is in them, and that is compared.
+_DERIVED = frozenset({"files"})
+_MAX_SUMMARY = 1 << 20
+_MAX_RECORDS = 256 << 20
+
+
+class _Absent:
+    """The value of a field that is not there."""
+
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+ABSENT = _Absent()
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The records of a bundle that has been verified."""
+
+    manifest: Manifest
+    inputs: Sequence[Record]
+    decisions: Sequence[Record]
+    summaries: Sequence[Record]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A field, such as ``inputs[notes].tokens``, and its two values; ABSENT where it is not there."""
+
+    field: str
+    left: object
+    right: object
+
+    def to_dict(self) -> dict[str, object]:
+        """Without ``left`` or ``right`` where the field is not there."""
+        sides = (("left", self.left), ("right", self.right))
+        return {"field": self.field, **{name: value for name, value in sides if value is not ABSENT}}
+
+    def __str__(self) -> str:
+        return f"{self.field}: {shown(self.left)} -> {shown(self.right)}"
+
+
+def read_contents(files: Files, manifest: Manifest) -> Contents:
+    """What the files say. Raises ``BundleInvalid`` for lines that are no records."""
+    records = {name: read_records(files.read(name, _MAX_RECORDS), name) for name in (INPUTS, DECISIONS)}
+    summaries = []
+    if manifest.tree(SUMMARIES) is not None:
+        names = sorted(name for name in files.names() if name.startswith(SUMMARIES))
+        summaries = [read_summary(files.read(name, _MAX_SUMMARY), name) for name in names]
+    return Contents(manifest, records[INPUTS], records[DECISIONS], summaries)
+
+
+def differences(left: Contents, right: Contents, besides: Collection[str] = ()) -> list[Difference]:
+    """The fields that differ, in their order; ``besides`` are fields of the predicate that may."""
+    before, after = dict(_fields(left, besides)), dict(_fields(right, besides))
+    names = [*before, *(name for name in after if name not in before)]
+    pairs = ((name, before.get(name, ABSENT), after.get(name, ABSENT)) for name in names)
+    return [Difference(*pair) for pair in pairs if _differ(pair[1], pair[2])]
+
+
+def _differ(one: object, other: object) -> bool:
+    return one.__class__ is not other.__class__ or one != other
+
+
+def _fields(contents: Contents, besides: Collection[str]) -> Iterator[tuple[str, object]]:
+    """Every field with its value. Records are named by their ids, so that one more moves no other."""
+    yield "emitted", contents.manifest.emitted
+    for name, value in contents.manifest.predicate.items():
+        if name not in _DERIVED and name not in besides:
+            yield from leaves(value, name)
+    yield from _named("inputs", contents.inputs, besides)
+    outcomes = [record for record in contents.decisions if "action" not in record]
+    yield from _named("decisions", outcomes, besides)
+    steps = (record for record in contents.decisions if "action" in record)
+    for number, step in enumerate(steps, 1):
+        yield from leaves(step, f"steps[{number}]")
+    for summary in contents.summaries:
+        of = ", ".join(map(str, cast("list[object]", summary["of"])))
+        yield from leaves(summary, f"summaries[{of}]")
+
+
+def _named(group: str, records: Sequence[Record], besides: Collection[str]) -> Iterator[tuple[str, object]]:
+    seen = Counter[str]()
+    for record in records:
+        name = str(record["id"])
+        seen[name] += 1
+        label = name if seen[name] == 1 else f"{name} #{seen[name]}"
+        rest = {key: value for key, value in record.items() if key != "id" and key not in besides}
+        yield from leaves(rest, f"{group}[{label}]")

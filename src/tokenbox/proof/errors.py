@@ -1,0 +1,56 @@
+"""What can be wrong with proof.
+
+    TokenboxError
+    └── ProofError             proof_error
+        ├── ProofTooLarge      proof_too_large        what was decided does not go into a bundle
+        ├── BundleInvalid      bundle_invalid         a bundle is not what its id says
+        ├── ReplayImpossible   replay_impossible      a text or the tokenizer is missing
+        ├── BundleNotFound     bundle_not_found       no bundle has that id, or several begin so
+        └── ProofNotWritten    proof_not_written      the disk is full, the folder may not be changed ...
+
+The last two are raised where bundles are kept, in ``tokenbox.store.bundles``.
+"""
+
+from __future__ import annotations
+
+from tokenbox.errors import TokenboxError
+
+
+class ProofError(TokenboxError):
+    """Something is wrong with a proof."""
+
+    code = "proof_error"
+
+
+class ProofTooLarge(ProofError):
+    """A bundle would have a file that nobody reads."""
+
+    code = "proof_too_large"
+
+
+class BundleInvalid(ProofError):
+    """A bundle is damaged, or is none.
+
+    ``file`` and ``field`` are the first place that differs; ``expected`` and ``found`` say how, where known.
+    """
+
+    code = "bundle_invalid"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str,
+        field: str | None = None,
+        expected: object = None,
+        found: object = None,
+    ) -> None:
+        place = file if field is None else f"{file}: {field}"
+        super().__init__(f"{place} {message}", file=file, field=field, expected=expected, found=found)
+        self.file, self.field, self.expected, self.found = file, field, expected, found
+
+
+class ReplayImpossible(ProofError):
+    """A bundle cannot be replayed here: a text is missing, or the tokenizer."""
+
+    code = "replay_impossible"

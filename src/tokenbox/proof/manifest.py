@@ -1,0 +1,293 @@
+"""What the files of a bundle must look like: the fields, a table; and reading them, trusting nothing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from tokenbox.proof.bundle import (
+    DECISIONS,
+    EMITTED,
+    INPUTS,
+    MANIFEST,
+    PREDICATE,
+    SCHEMA,
+    STATEMENT,
+    SUMMARIES,
+    TEXTS,
+    VOLATILE,
+)
+from tokenbox.proof.canonical import NotCanonical, parse_canonical
+from tokenbox.proof.errors import BundleInvalid
+from tokenbox.proof.evidence import Kind, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from tokenbox.proof.evidence import Record
+
+HEX = re.compile("[0-9a-f]{64}")
+_MOST_SHOWN = 80
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """What the manifest says of a file."""
+
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class TreeRecord:
+    """What the manifest says of a folder of files that are named by their digests."""
+
+    files: int
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The manifest of a bundle, read and checked. ``record`` is all of it, as plain data."""
+
+    id: str
+    record: Record
+
+    @property
+    def predicate(self) -> Record:
+        return cast("Record", self.record["predicate"])
+
+    @property
+    def kind(self) -> Kind:
+        return Kind(str(self.predicate["kind"]))
+
+    @property
+    def emitted(self) -> str | None:
+        """SHA-256 (hex) of the emitted bytes; None for a refusal or failure."""
+        subject = cast("list[dict[str, object]]", self.record["subject"])[0]
+        digest = cast("dict[str, str]", subject["digest"])
+        return digest["sha256"] if subject["name"] == EMITTED else None
+
+    def file(self, name: str) -> FileRecord:
+        """What it says of ``inputs.jsonl`` or ``decisions.jsonl``."""
+        record = cast("dict[str, object]", self._files[name])
+        return FileRecord(cast("int", record["bytes"]), str(record["sha256"]))
+
+    def tree(self, name: str) -> TreeRecord | None:
+        """What it says of ``summaries/`` or ``texts/``; None if there is no such folder."""
+        record = cast("dict[str, object] | None", self._files[name])
+        if record is None:
+            return None
+        return TreeRecord(cast("int", record["files"]), cast("int", record["bytes"]), str(record["sha256"]))
+
+    @property
+    def _files(self) -> Record:
+        return cast("Record", self.predicate["files"])
+
+
+def read_manifest(data: bytes, bundle_id: str) -> Manifest:
+    """The manifest in ``data``, whose SHA-256 is ``bundle_id``. Raises :class:`BundleInvalid`."""
+    record = _parsed(data, MANIFEST)
+    _check(record, _STATEMENT, MANIFEST)
+    manifest = Manifest(bundle_id, cast("Record", record))
+    inputs = manifest.file(INPUTS).sha256
+    subject = cast("list[dict[str, dict[str, str]]]", manifest.record["subject"])[0]["digest"]["sha256"]
+    if manifest.emitted is None and subject != inputs:
+        message = "is not the digest of the inputs."
+        raise BundleInvalid(message, file=MANIFEST, field="subject[0].digest.sha256", expected=inputs)
+    return manifest
+
+
+def read_records(data: bytes, name: str) -> list[Record]:
+    """The lines of ``inputs.jsonl`` or ``decisions.jsonl``. Raises :class:`BundleInvalid`."""
+    shape = _INPUT if name == INPUTS else _decision
+    if data and not data.endswith(b"\n"):
+        raise BundleInvalid("does not end with a newline.", file=name)
+    records: list[Record] = []
+    for number, line in enumerate(data.split(b"\n")[:-1], 1):
+        record = _parsed(line, name, f"line {number}")
+        _check(record, shape, name, f"line {number}")
+        records.append(cast("Record", record))
+    return records
+
+
+def read_summary(data: bytes, name: str) -> Record:
+    """A record of ``summaries/``. Raises :class:`BundleInvalid`."""
+    record = _parsed(data, name)
+    _check(record, _SUMMARY, name)
+    return cast("Record", record)
+
+
+def read_volatile(data: bytes) -> Record:
+    """What ``volatile.json`` says. Raises :class:`BundleInvalid`."""
+    record = _parsed(data, VOLATILE)
+    _check(record, _VOLATILE, VOLATILE)
+    return cast("Record", record)
+
+
+def shown(value: object) -> str:
+    """A value for a message: short, whatever it is."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):
+        text = type(value).__name__
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+
+
+def _parsed(data: bytes, file: str, field: str | None = None) -> object:
+    try:
+        return parse_canonical(data)
+    except NotCanonical as error:
+        raise BundleInvalid(f"cannot be read: {error.message}", file=file, field=field) from None
+
+
+def _check(value: object, shape: object, file: str, place: str | None = None) -> None:
+    wrong = _wrong(value, shape)
+    if wrong is not None:
+        path, what = wrong
+        raise BundleInvalid(what, file=file, field=".".join([place, *path] if place else path) or None)
+
+
+def _wrong(value: object, shape: object) -> tuple[list[str], str] | None:
+    """Where ``value`` is not of that shape, and what is wrong there; None if nothing is."""
+    if shape.__class__ is not dict:
+        what = cast("Callable[[object], str | None]", shape)(value)
+        return None if what is None else ([], f"{what}, not {shown(value)}.")
+    if not isinstance(value, dict):
+        return [], f"is a table, not {shown(value)}."
+    fields = cast("dict[str, object]", shape)
+    if value.keys() != fields.keys():
+        for key in fields:
+            if key not in value:
+                return [key], "is missing."
+        return [next(key for key in value if key not in fields)[:_MOST_SHOWN]], "is a key too many."
+    for key, inner in fields.items():
+        wrong = _wrong(value[key], inner)
+        if wrong is not None:
+            return [key, *wrong[0]], wrong[1]
+    return None
+
+
+def _is(kinds: type | tuple[type, ...], words: str) -> Callable[[object], str | None]:
+    wanted = kinds if isinstance(kinds, tuple) else (kinds,)
+    return lambda value: None if value.__class__ in wanted else f"is {words}"
+
+
+def _one_of(*values: str) -> Callable[[object], str | None]:
+    wanted = frozenset(map(str, values))
+    words = f"is {values[0]!r}" if len(values) == 1 else f"is one of {', '.join(values)}"
+    return lambda value: None if isinstance(value, str) and value in wanted else words
+
+
+def _or_none(shape: object) -> Callable[[object], str | None]:
+    def check(value: object) -> str | None:
+        wrong = None if value is None else _wrong(value, shape)
+        if wrong is None:
+            return None
+        return f"has a wrong {'.'.join(wrong[0])}" if wrong[0] else "is of this shape or null"
+
+    return check
+
+
+def _digest(value: object) -> str | None:
+    return None if isinstance(value, str) and HEX.fullmatch(value) else "is a SHA-256 in hexadecimal"
+
+
+def _size(value: object) -> str | None:
+    return (
+        None
+        if isinstance(value, int) and value.__class__ is int and value >= 0
+        else "is a whole number, 0 or more"
+    )
+
+
+def _subject(value: object) -> str | None:
+    if not isinstance(value, list) or len(value) != 1:
+        return "is a list of one"
+    wrong = _wrong(value[0], _RESOURCE)
+    return None if wrong is None else f"has a wrong {'.'.join(wrong[0]) or 'item'}"
+
+
+def _decision(value: object) -> str | None:
+    """What became of an input says more, and what that is depends on what was decided."""
+    return None if isinstance(value, dict) and isinstance(value.get("id"), str) else "is a table with an id"
+
+
+# What a value must be: a table of exactly these keys, or a function that says what is wrong.
+_TEXT = _is(str, "text")
+_TABLE = _is(dict, "a table")
+_LIST = _is(list, "a list")
+_FLAG = _is(bool, "true or false")
+_MAYBE_TEXT = _is((str, type(None)), "text or null")
+_MAYBE_SIZE = _or_none(_size)
+_SOURCED = {"value": _is((int, str, type(None)), "a whole number, text or null"), "source": _MAYBE_TEXT}
+_FILE = {"bytes": _size, "sha256": _digest}
+_TREE = _or_none({"files": _size, "bytes": _size, "sha256": _digest})
+_RESOURCE = {"name": _one_of(EMITTED, INPUTS), "digest": {"sha256": _digest}}
+_STATEMENT: Mapping[str, object] = {
+    "_type": _one_of(STATEMENT),
+    "subject": _subject,
+    "predicateType": _one_of(PREDICATE),
+    "predicate": {
+        "schema": _one_of(SCHEMA),
+        "engine": {"name": _TEXT, "version": _TEXT},
+        "kind": _one_of(*Kind),
+        "outcome": {"status": _one_of(*Status), "code": _MAYBE_TEXT, "figures": _TABLE},
+        "algorithm": _TEXT,
+        "options": _TABLE,
+        "budget": {
+            "tokens": _SOURCED,
+            "context_window": _or_none(_SOURCED),
+            "reserve_output": _or_none(_SOURCED),
+            "headroom": _or_none(_SOURCED),
+        },
+        "tokenizer": {"name": _TEXT, "version": _TEXT, "fingerprint": _TEXT, "exact": _FLAG},
+        "template": _MAYBE_TEXT,
+        "model": _MAYBE_TEXT,
+        "override": _or_none(_TABLE),
+        "parent": _MAYBE_TEXT,
+        "digest": _or_none(_digest),
+        "figures": _TABLE,
+        "files": {INPUTS: _FILE, DECISIONS: _FILE, SUMMARIES: _TREE, TEXTS: _TREE},
+    },
+}
+_INPUT: Mapping[str, object] = {
+    "id": _TEXT,
+    "kind": _TEXT,
+    "digest": _digest,
+    "bytes": _size,
+    "tokens": _MAYBE_SIZE,
+    "from": _MAYBE_TEXT,
+    "fields": _TABLE,
+}
+_SUMMARY: Mapping[str, object] = {
+    "of": _LIST,
+    "digest": _digest,
+    "bytes": _size,
+    "tokens": _MAYBE_SIZE,
+    "from": _MAYBE_TEXT,
+}
+_VOLATILE: Mapping[str, object] = {
+    "bundle": _digest,
+    "digest": _digest,
+    "environment": _TABLE,
+    "host": _TEXT,
+    "lines": {INPUTS: _TEXT, DECISIONS: _TEXT},
+    "manifest": _TABLE,
+    "time": _TEXT,
+}
+
+
+def leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
+    """Every field of a record with its path, such as ``predicate.budget.tokens.value``."""
+    pairs: list[tuple[str, object]] = []
+    if isinstance(value, dict):
+        pairs = [(f"{path}.{key}" if path else str(key), item) for key, item in value.items()]
+    elif isinstance(value, list):
+        pairs = [(f"{path}[{place}]", item) for place, item in enumerate(value)]
+    if not pairs:
+        yield path, value
+    for name, item in pairs:
+        yield from leaves(item, name)

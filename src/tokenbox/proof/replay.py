@@ -1,0 +1,246 @@
+"""Replaying a bundle: the same inputs decided anew, and every field of the outcome compared.
+
+The texts come from the bundle, if it was made with texts, or are given again; each is known by its digest, so
+it does not matter where it was found. Whatever a bundle says is checked before it is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
+
+from tokenbox.compose.block_record import block_digest
+from tokenbox.compose.lay_out import layout
+from tokenbox.compose.render_blocks import render_blocks
+from tokenbox.content.block_kinds import AnnotationKind, Priority
+from tokenbox.content.blocks import AnnotationBlock
+from tokenbox.content.section import Section
+from tokenbox.errors import TokenboxError, UnknownTokenizer
+from tokenbox.lcp import LcpError, decode
+from tokenbox.lcp.frames import MAGIC
+from tokenbox.proof.bundle import INPUTS, MANIFEST, build
+from tokenbox.proof.contents import Contents, differences, read_contents
+from tokenbox.proof.errors import BundleInvalid, ReplayImpossible
+from tokenbox.proof.evidence import Kind
+from tokenbox.proof.manifest import read_manifest, shown
+from tokenbox.proof.of_blocks import of_blocks, of_blocks_error
+from tokenbox.proof.of_layout import given_budget, of_layout, of_layout_error
+from tokenbox.proof.verify import MemoryFiles
+from tokenbox.tokenizers.registry import FILE_PREFIX, get
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from tokenbox.content.blocks import Block
+    from tokenbox.proof.contents import Difference
+    from tokenbox.proof.evidence import Evidence, Record
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+    Remake = Callable[[Contents, "Texts", Tokenizer], Evidence]
+
+# What is not decided by a layout but said of it.
+_SAID = frozenset({"schema", "engine", "budget", "template", "model", "override", "parent", "from"})
+# Places of blocks in a list with annotations between them; nobody annotates a block a hundred times.
+_MAX_INDEX = 5_000_000
+_SHOWN = 3
+
+
+class Texts:
+    """Texts and blocks by digest, wherever they are from."""
+
+    def __init__(self, texts: Iterable[bytes] = ()) -> None:
+        self._texts: dict[str, bytes] = {}
+        self._blocks: dict[str, Block] = {}
+        self._packs: list[bytes] = []
+        for text in texts:
+            self.add(text)
+
+    def add(self, text: bytes) -> None:
+        """A text; a pack (``.bcp``) is its blocks too, once one is asked for."""
+        self._texts[hashlib.sha256(text).hexdigest()] = text
+        if text.startswith(MAGIC):
+            self._packs.append(text)
+
+    def add_blocks(self, blocks: Iterable[Block]) -> None:
+        self._blocks |= {block_digest(block): block for block in blocks}
+
+    def text(self, digest: object) -> str | None:
+        data = self._texts.get(digest) if isinstance(digest, str) else None
+        if data is None:
+            return None
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            return None
+
+    def block(self, digest: object) -> Block | None:
+        for pack in self._packs:
+            # A text may only begin like a pack.
+            with suppress(LcpError):
+                self.add_blocks(decode(pack).blocks)
+        self._packs = []
+        return self._blocks.get(digest) if isinstance(digest, str) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What came out otherwise: nothing, if the bundle holds. ``left`` is recorded, ``right`` came out now."""
+
+    differences: tuple[Difference, ...]
+
+    @property
+    def same(self) -> bool:
+        return not self.differences
+
+
+def replay(contents: Contents, texts: Texts, tokenizer: Tokenizer | None = None) -> Replay:
+    """Decide again what the bundle says was decided.
+
+    ``tokenizer``: in place of the one that the bundle names, such as one of your own. Raises
+    :class:`ReplayImpossible` where a text or the tokenizer is missing, or nobody here can decide it.
+    """
+    remake = REMAKES.get(contents.manifest.kind)
+    if remake is None:
+        raise ReplayImpossible(
+            f"a bundle of kind {contents.manifest.kind} is not replayed here.",
+            kind=contents.manifest.kind.value,
+        )
+    evidence = remake(contents, texts, recorded_tokenizer(contents) if tokenizer is None else tokenizer)
+    bundle = build(evidence)
+    again = read_contents(MemoryFiles(bundle.files), read_manifest(bundle.files[MANIFEST], bundle.id))
+    return Replay(tuple(differences(contents, again, besides=_SAID)))
+
+
+def recorded_tokenizer(contents: Contents) -> Tokenizer:
+    """The tokenizer that the bundle names. No file is opened because a bundle says so."""
+    name = str(cast("Record", contents.manifest.predicate["tokenizer"])["name"])
+    try:
+        if not name.startswith(FILE_PREFIX):
+            return get(name)
+    except UnknownTokenizer:
+        pass
+    raise ReplayImpossible(
+        f"the tokenizer that counted is not known here: {name[:100]!r}. Give it with --tokenizer.",
+        tokenizer=name[:100],
+    )
+
+
+def remake_layout(contents: Contents, texts: Texts, tokenizer: Tokenizer) -> Evidence:
+    """The evidence of laying the recorded sections out again."""
+    missing = [
+        str(record["id"])
+        for record in contents.inputs
+        if any(texts.text(digest) is None for digest in _text_digests(record))
+    ]
+    if missing:
+        raise _missing(missing, "the texts of sections")
+    sections = [_section(record, texts) for record in contents.inputs]
+    options, budget = _options(contents), _budget(contents)
+    separator, reclaim = options.get("separator"), options.get("reclaim")
+    if not isinstance(separator, str) or not isinstance(reclaim, bool) or budget is None:
+        raise BundleInvalid("is not that of a layout.", file=MANIFEST, field="predicate.options")
+    try:
+        return of_layout(layout(sections, budget, tokenizer, separator, reclaim=reclaim))
+    except TokenboxError as error:
+        return of_layout_error(error, sections, budget, tokenizer.identity, separator, reclaim=reclaim)
+
+
+def remake_blocks(contents: Contents, texts: Texts, tokenizer: Tokenizer) -> Evidence:
+    """The evidence of rendering the recorded blocks again, with the summaries that were made then."""
+    made = {name for summary in contents.summaries for name in cast("list[object]", summary["of"])}
+    found = {_index(record): texts.block(record["digest"]) for record in contents.inputs}
+    missing = [str(record["id"]) for record in contents.inputs if found[_index(record)] is None]
+    if missing:
+        raise _missing(missing, "blocks")
+    blocks: list[Block] = [_GAP] * (max(found, default=-1) + 1)
+    summaries: dict[int, str | None] = {}
+    for record in contents.inputs:
+        index, block = _index(record), cast("Block", found[_index(record)])
+        if record["id"] in made:
+            summaries[index], block = block.summary, replace(block, summary=None)
+        blocks[index] = block
+    blocks += [AnnotationBlock.of_priority(_index(record), _priority(record)) for record in contents.inputs]
+    options, budget = _options(contents), _budget(contents)
+    mode, verbosity, soft = (options.get(name) for name in ("mode", "verbosity", "soft"))
+    if not isinstance(mode, str) or not isinstance(verbosity, str) or not isinstance(soft, bool):
+        raise BundleInvalid("is not that of blocks.", file=MANIFEST, field="predicate.options")
+    try:
+        result = render_blocks(
+            blocks,
+            tokenizer,
+            budget,
+            mode,
+            verbosity=verbosity,
+            soft=soft,
+            summarize=lambda index, _room: summaries.get(index),
+        )
+    except TokenboxError as error:
+        return of_blocks_error(error, blocks, given_budget(budget), tokenizer.identity, options)
+    return of_blocks(result)
+
+
+REMAKES: Mapping[Kind, Remake] = {Kind.LAYOUT: remake_layout, Kind.BLOCKS: remake_blocks}
+
+# Stands where something was that is not rendered: an annotation, or a block of a type that was not asked for.
+_GAP = AnnotationBlock(0, AnnotationKind.TAG, b"")
+
+
+def _text_digests(record: Record) -> list[object]:
+    fields = cast("Record", record["fields"])
+    extra = fields.get("extra")
+    return [fields.get("content"), *(extra if isinstance(extra, list) else [None])]
+
+
+def _section(record: Record, texts: Texts) -> Section:
+    fields = cast("Record", record["fields"])
+    content, *extra = (texts.text(digest) for digest in _text_digests(record))
+    options = ("priority", "min", "grow", "shrink", "strategy", "role", "keep")
+    return Section.of(
+        {
+            "id": record["id"],
+            "content": content,
+            "extra": extra,
+            **{name: fields[name] for name in options if name in fields},
+        }
+    )
+
+
+def _options(contents: Contents) -> Record:
+    return cast("Record", contents.manifest.predicate["options"])
+
+
+def _budget(contents: Contents) -> int | None:
+    tokens = cast("Mapping[str, Mapping[str, object]]", contents.manifest.predicate["budget"])["tokens"][
+        "value"
+    ]
+    if isinstance(tokens, str):
+        raise BundleInvalid("is no number of tokens.", file=MANIFEST, field="predicate.budget.tokens.value")
+    return cast("int | None", tokens)
+
+
+def _index(record: Record) -> int:
+    index = cast("Record", record["fields"]).get("index")
+    if not isinstance(index, int) or index is True or not 0 <= index <= _MAX_INDEX:
+        raise BundleInvalid(
+            f"has the index {shown(index)}, which is none.", file=INPUTS, field=str(record["id"])
+        )
+    return index
+
+
+def _priority(record: Record) -> Priority:
+    name = cast("Record", record["fields"]).get("priority")
+    for priority in Priority:
+        if priority.display == name:
+            return priority
+    raise BundleInvalid(f"has no priority {shown(name)}.", file=INPUTS, field=str(record["id"]))
+
+
+def _missing(names: list[str], what: str) -> ReplayImpossible:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ReplayImpossible(
+        f"{what} are missing: {', '.join(names[:_SHOWN])}{more}. The bundle has them not; give "
+        "them again with --from, or make bundles with --proof-texts.",
+        missing=names,
+    )

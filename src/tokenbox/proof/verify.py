@@ -1,0 +1,265 @@
+"""Verifying a bundle: that every byte of it is what its id says, naming the first place that is not."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Protocol, cast
+
+from tokenbox.proof.bundle import (
+    DECISIONS,
+    INPUTS,
+    MANIFEST,
+    MAX_MANIFEST,
+    SUMMARIES,
+    TEXTS,
+    VOLATILE,
+    line_sum,
+    tree_digest,
+    volatile_start,
+)
+from tokenbox.proof.canonical import NotCanonical, canonical, parse_canonical
+from tokenbox.proof.errors import BundleInvalid
+from tokenbox.proof.manifest import HEX, leaves, read_manifest, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from tokenbox.proof.manifest import Manifest, TreeRecord
+
+# Larger than any that is written: a copy of the manifest, and check sums.
+MAX_VOLATILE = 4 * MAX_MANIFEST
+_DIGITS = 64
+# In a larger file the line that differs is not looked for.
+_MAX_LOCATED = 256 << 20
+_PLAIN = {MANIFEST, INPUTS, DECISIONS, VOLATILE}
+_SUFFIX = {SUMMARIES: ".json", TEXTS: ""}
+
+
+class Files(Protocol):
+    """The files of a bundle, wherever they are. Each method raises :class:`BundleInvalid`.
+
+    Names are relative, with ``/``. What is no regular file is an error, an empty folder a name that ends in
+    ``/``. Nobody has to hold a file in memory but those that ``read`` is asked for.
+    """
+
+    def names(self) -> Iterable[str]:
+        """The names of all files, in any order, as they are found."""
+        ...
+
+    def read(self, name: str, limit: int) -> bytes:
+        """The bytes of a file that has at most ``limit``."""
+        ...
+
+    def sha256(self, name: str, size: int | None = None) -> tuple[int, str]:
+        """The size and SHA-256 (hex) of a file; nothing is hashed if its size is not ``size``."""
+        ...
+
+
+class MemoryFiles:
+    """A bundle in memory: bytes by name."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        self._files = files
+
+    def names(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def read(self, name: str, limit: int) -> bytes:
+        data = self._files.get(name)
+        if data is None:
+            raise missing(name)
+        if len(data) > limit:
+            raise too_large(name, len(data), limit)
+        return data
+
+    def sha256(self, name: str, size: int | None = None) -> tuple[int, str]:
+        data = self._files.get(name)
+        if data is None:
+            raise missing(name)
+        if size is not None and len(data) != size:
+            raise wrong_size(name, size, len(data))
+        return len(data), hashlib.sha256(data).hexdigest()
+
+
+def verify(files: Files, bundle_id: str | None = None) -> Manifest:
+    """The manifest of a bundle of which every byte is right; else :class:`BundleInvalid`.
+
+    ``bundle_id`` is the id it should have; by default, the one that it says itself. Needs nothing but the
+    files: no network, no tokenizer.
+    """
+    if bundle_id is None:
+        bundle_id = claimed_id(files)
+    data = files.read(MANIFEST, MAX_MANIFEST)
+    if hashlib.sha256(data).hexdigest() != bundle_id:
+        raise _manifest_differs(files, data, bundle_id)
+    manifest = read_manifest(data, bundle_id)
+    trees = _check_names(files, manifest)
+    _check_volatile(files, bundle_id)
+    for name in (INPUTS, DECISIONS):
+        _check_file(files, manifest, name)
+    for name, found in trees.items():
+        _check_tree(files, manifest, name, found)
+    return manifest
+
+
+def claimed_id(files: Files) -> str:
+    """The id that the bundle says it has, in ``volatile.json``."""
+    data = files.read(VOLATILE, MAX_VOLATILE)
+    start = volatile_start("").index(b'","')
+    claimed = data[start : start + _DIGITS].decode("ascii", "replace")
+    if not HEX.fullmatch(claimed):
+        raise BundleInvalid("is no id of a bundle.", file=VOLATILE, field="bundle", found=claimed)
+    return claimed
+
+
+def missing(name: str) -> BundleInvalid:
+    return BundleInvalid("is missing.", file=name)
+
+
+def too_large(name: str, size: int, limit: int) -> BundleInvalid:
+    return BundleInvalid(f"has {size:,} bytes; no bundle has more than {limit:,} there.", file=name)
+
+
+def wrong_size(name: str, expected: int, found: int) -> BundleInvalid:
+    message = f"has {found:,} bytes, and the manifest says {expected:,}."
+    return BundleInvalid(message, file=name, field="size", expected=expected, found=found)
+
+
+def _check_names(files: Files, manifest: Manifest) -> dict[str, list[str]]:
+    """That the files are those of the manifest; gives the names in each folder, without folder and suffix."""
+    wanted = set(_PLAIN)
+    trees: dict[str, list[str]] = {name: [] for name in _SUFFIX if manifest.tree(name) is not None}
+    for name in files.names():
+        if name in wanted:
+            wanted.remove(name)
+            continue
+        folder, _, own = name.partition("/")
+        found = trees.get(f"{folder}/")
+        stem = own.removesuffix(_SUFFIX.get(f"{folder}/", ""))
+        if found is None or name != f"{folder}/{stem}{_SUFFIX[f'{folder}/']}" or not HEX.fullmatch(stem):
+            raise BundleInvalid("is not in the manifest. Remove it.", file=name[:200])
+        found.append(stem)
+        if len(found) > cast("TreeRecord", manifest.tree(f"{folder}/")).files:
+            raise BundleInvalid("has more files than the manifest says.", file=f"{folder}/")
+    if wanted:
+        raise missing(min(wanted))
+    return trees
+
+
+def _check_volatile(files: Files, bundle_id: str) -> None:
+    data = files.read(VOLATILE, MAX_VOLATILE)
+    start = volatile_start(bundle_id)
+    if not data.startswith(start):
+        message = f"does not begin as that of bundle {bundle_id[:12]}."
+        raise BundleInvalid(message, file=VOLATILE, field="bundle", expected=bundle_id)
+    place = len(start)
+    recorded = data[place : place + _DIGITS]
+    found = hashlib.sha256(data[:place] + data[place + _DIGITS :]).hexdigest()
+    if recorded != found.encode():
+        message = "is not the digest of the file: something in it was changed."
+        expected = recorded.decode("ascii", "replace")
+        raise BundleInvalid(message, file=VOLATILE, field="digest", expected=expected, found=found)
+
+
+def _check_file(files: Files, manifest: Manifest, name: str) -> None:
+    record = manifest.file(name)
+    try:
+        _, digest = files.sha256(name, record.size)
+    except BundleInvalid as error:
+        line = None if error.field is None else _first_line(files, name, manifest.id)
+        if line is None:
+            raise
+        raise BundleInvalid(
+            f"differs; the file has {error.found} bytes instead of {error.expected}.",
+            file=name,
+            field=line,
+            expected=error.expected,
+            found=error.found,
+        ) from None
+    if digest != record.sha256:
+        line = _first_line(files, name, manifest.id) or "sha256"
+        message = (
+            f"differs; the file hashes to {digest[:12]}..., and the manifest says {record.sha256[:12]}..."
+        )
+        raise BundleInvalid(message, file=name, field=line, expected=record.sha256, found=digest)
+
+
+def _check_tree(files: Files, manifest: Manifest, folder: str, found: list[str]) -> None:
+    record = cast("TreeRecord", manifest.tree(folder))
+    if len(found) != record.files:
+        message = f"has {len(found):,} files, and the manifest says {record.files:,}."
+        raise BundleInvalid(message, file=folder, field="files", expected=record.files, found=len(found))
+    total = 0
+    for stem in sorted(found):
+        name = f"{folder}{stem}{_SUFFIX[folder]}"
+        size, digest = files.sha256(name)
+        total += size
+        if digest != stem:
+            message = f"hashes to {digest[:12]}..., which is not its name."
+            raise BundleInvalid(message, file=name, field="sha256", expected=stem, found=digest)
+    if tree_digest(found) != record.sha256 or total != record.size:
+        raise BundleInvalid("has other files than the manifest says.", file=folder, field="sha256")
+
+
+def _manifest_differs(files: Files, data: bytes, bundle_id: str) -> BundleInvalid:
+    """The error for a manifest of another digest; with its field, if ``volatile.json`` is whole."""
+    found = hashlib.sha256(data).hexdigest()
+    copy = _copy(files, bundle_id)
+    if copy is not None:
+        path, expected, actual = _first_difference(copy, data)
+        message = f"is {shown(actual)}, and was {shown(expected)} when the bundle was made."
+        return BundleInvalid(message, file=MANIFEST, field=path, expected=expected, found=actual)
+    message = f"hashes to {found[:12]}..., and the id of the bundle is {bundle_id[:12]}..."
+    return BundleInvalid(message, file=MANIFEST, expected=bundle_id, found=found)
+
+
+def _first_difference(copy: object, data: bytes) -> tuple[str, object, object]:
+    """The first field of the manifest that differs from its copy; a byte where it cannot be read."""
+    original = canonical(copy)
+    try:
+        value = parse_canonical(data)
+    except NotCanonical:
+        place = next((i for i, (a, b) in enumerate(zip(original, data, strict=False)) if a != b), None)
+        place = min(len(original), len(data)) if place is None else place
+        expected, found = (str(side[place : place + 1])[1:] for side in (original, data))
+        return f"byte {place}", expected, found
+    before, after = dict(leaves(copy)), dict(leaves(value))
+    path = next(p for p in (*before, *after) if p not in before or p not in after or before[p] != after[p])
+    return path, before.get(path), after.get(path)
+
+
+def _copy(files: Files, bundle_id: str) -> object | None:
+    """The manifest as ``volatile.json`` has it, if that is as it was when the bundle was made."""
+    volatile = _volatile(files, bundle_id)
+    copy = None if volatile is None else volatile.get("manifest")
+    try:
+        return copy if hashlib.sha256(canonical(copy)).hexdigest() == bundle_id else None
+    except NotCanonical:
+        return None
+
+
+def _first_line(files: Files, name: str, bundle_id: str) -> str | None:
+    """Which line of a file was changed, by the check sums in ``volatile.json``."""
+    volatile = _volatile(files, bundle_id)
+    sums = None if volatile is None else cast("dict[str, str]", volatile.get("lines", {})).get(name)
+    if not sums:
+        return None
+    try:
+        data = files.read(name, _MAX_LOCATED)
+    except BundleInvalid:
+        return None
+    expected = [sums[place : place + 8] for place in range(0, len(sums), 8)]
+    lines = data.split(b"\n")
+    for number, (line, wanted) in enumerate(zip(lines, expected, strict=False), 1):
+        if line_sum(line) != wanted:
+            return f"line {number}"
+    return f"line {min(len(lines), len(expected) + 1)}"
+
+
+def _volatile(files: Files, bundle_id: str) -> dict[str, object] | None:
+    try:
+        _check_volatile(files, bundle_id)
+        value = parse_canonical(files.read(VOLATILE, MAX_VOLATILE))
+    except (BundleInvalid, NotCanonical):
+        return None
+    return value if isinstance(value, dict) else None

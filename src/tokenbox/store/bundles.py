@@ -1,0 +1,396 @@
+"""Proof bundles in a folder: each whole, or not there at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import hashlib
+import os
+import secrets
+import shutil
+import stat
+import sys
+import time
+import weakref
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tokenbox.proof.archive import ArchiveFiles
+from tokenbox.proof.bundle import MANIFEST, MAX_MANIFEST, VOLATILE, Volatile, build
+from tokenbox.proof.errors import BundleInvalid, ProofError
+from tokenbox.proof.manifest import HEX, read_manifest, read_volatile
+from tokenbox.proof.verify import MAX_VOLATILE, claimed_id, missing, too_large, verify, wrong_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tokenbox.proof.bundle import Bundle
+    from tokenbox.proof.evidence import Evidence
+    from tokenbox.proof.manifest import Manifest
+    from tokenbox.proof.verify import Files
+
+FOLDER = Path(".tokenbox", "proof")
+# Bundles that are being written, in a folder of their own so that cleaning up after a kill is cheap.
+DRAFTS = ".new"
+_DRAFT_SECONDS = 24 * 60 * 60
+_PIECE = 1 << 20
+_FOLDERS = ("summaries", "texts")
+_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_MAKE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+_THERE = {errno.ENOTEMPTY, errno.EEXIST}
+# What can change a count or a cut: its version is noted if it is in use.
+_PACKAGES = ("fastokens", "google-re2", "regex", "sentencepiece", "tiktoken", "tokenizers", "tree-sitter")
+_MODULES = {"google-re2": "re2", "tree-sitter": "tree_sitter"}
+
+
+class ProofNotWritten(ProofError):
+    """A bundle was asked for and is not there: the disk is full, the folder may not be changed, ..."""
+
+    code = "proof_not_written"
+
+
+class BundleNotFound(ProofError):
+    """No bundle has that id, or several begin with it."""
+
+    code = "bundle_not_found"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A bundle that is on disk. ``new`` is False where the same one was there before."""
+
+    id: str
+    path: Path
+    new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A bundle in a list; ``problem`` instead of the rest if its manifest cannot be read."""
+
+    id: str
+    time: str | None
+    manifest: Manifest | None
+    problem: BundleInvalid | None = None
+
+
+class Bundles:
+    """The bundles in a folder. Called with evidence, it writes one: so it is what ``proof=`` takes.
+
+    ``texts``: with all texts, so that the bundles replay offline. ``fsync``: what is written is on the disk
+    before ``write`` returns, so that a bundle outlives a power failure too.
+    """
+
+    def __init__(
+        self, folder: str | os.PathLike[str] = FOLDER, *, texts: bool = False, fsync: bool = False
+    ) -> None:
+        self.folder = Path(folder)
+        self.texts = texts
+        self.fsync = fsync
+
+    def __call__(self, evidence: Evidence) -> Written:
+        return self.write(evidence)
+
+    def write(self, evidence: Evidence) -> Written:
+        """Write the bundle of ``evidence``; of one that is there already nothing is written.
+
+        It appears whole or not at all, whatever happens and whoever else writes it. Raises
+        :class:`ProofNotWritten`.
+        """
+        bundle = build(evidence, texts=self.texts)
+        path = self.folder / bundle.id
+        try:
+            return self._written(bundle, path)
+        except OSError as error:
+            raise ProofNotWritten(
+                f"the proof {path} cannot be written: {error.strerror or error}. "
+                "No half of it is left there. Free some space, or name another folder.",
+                folder=str(self.folder),
+                id=bundle.id,
+            ) from error
+
+    def ids(self) -> list[str]:
+        """The ids of all bundles, in order. Raises :class:`BundleNotFound` if the folder cannot be read."""
+        try:
+            with os.scandir(self.folder) as entries:
+                return sorted(
+                    entry.name
+                    for entry in entries
+                    if HEX.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
+                )
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise BundleNotFound(
+                f"{self.folder} cannot be read: {error.strerror}.", folder=str(self.folder)
+            ) from error
+
+    def find(self, start: str) -> str:
+        """The id that begins with ``start``. Raises :class:`BundleNotFound`."""
+        found = [name for name in self.ids() if name.startswith(start)] if start else []
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise BundleNotFound(
+                f"{len(found)} bundles in {self.folder} begin with {start!r}, such as "
+                f"{found[0][:16]} and {found[1][:16]}. Give more of the id.",
+                start=start,
+                found=len(found),
+            )
+        raise BundleNotFound(
+            f"no bundle in {self.folder} has an id that begins with {start[:64]!r}. "
+            "`tokenbox proof list` lists them.",
+            start=start[:64],
+        )
+
+    def files(self, bundle_id: str) -> FolderFiles:
+        return FolderFiles(self.folder / bundle_id)
+
+    def listed(self) -> list[Listed]:
+        """All bundles, the latest first; the damaged ones last."""
+        found = [self._listed(bundle_id) for bundle_id in self.ids()]
+        found.sort(key=lambda bundle: bundle.time or "", reverse=True)
+        return found
+
+    def _listed(self, bundle_id: str) -> Listed:
+        files = self.files(bundle_id)
+        try:
+            data = files.read(MANIFEST, MAX_MANIFEST)
+            if hashlib.sha256(data).hexdigest() != bundle_id:
+                verify(files, bundle_id)  # says what differs
+            made = read_volatile(files.read(VOLATILE, MAX_VOLATILE))
+            return Listed(bundle_id, str(made["time"]), read_manifest(data, bundle_id))
+        except BundleInvalid as error:
+            return Listed(bundle_id, None, None, error)
+
+    def _written(self, bundle: Bundle, path: Path) -> Written:
+        if path.is_dir():
+            return self._converged(bundle, path)
+        drafts = self.folder / DRAFTS
+        drafts.mkdir(parents=True, exist_ok=True)
+        _sweep(drafts)
+        draft = drafts / f"{bundle.id[:16]}-{os.getpid()}-{secrets.token_hex(4)}"
+        draft.mkdir()
+        try:
+            self._fill(draft, bundle)
+            try:
+                draft.rename(path)
+            except OSError as error:
+                if error.errno not in _THERE:
+                    raise
+                return self._converged(bundle, path)
+            if self.fsync:
+                _sync_folder(self.folder)
+            return Written(bundle.id, path, new=True)
+        finally:
+            # Gone already where all went well.
+            shutil.rmtree(draft, ignore_errors=True)
+
+    def _fill(self, draft: Path, bundle: Bundle) -> None:
+        folders = {name.partition("/")[0] for name in bundle.files if "/" in name}
+        for folder in sorted(folders):
+            (draft / folder).mkdir()
+        made = Volatile(now(), host(), environment())
+        for name, data in (*bundle.files.items(), (VOLATILE, bundle.volatile(made))):
+            self._make(draft / name, data)
+        if self.fsync:
+            for folder in sorted(folders):
+                _sync_folder(draft / folder)
+            _sync_folder(draft)
+
+    def _make(self, path: Path, data: bytes) -> None:
+        descriptor = os.open(path, _MAKE, 0o666)
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+            if self.fsync:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _converged(self, bundle: Bundle, path: Path) -> Written:
+        """Somebody has written this bundle: the same bytes, for the id says so, unless they were damaged."""
+        try:
+            verify(FolderFiles(path), bundle.id)
+        except BundleInvalid as error:
+            raise ProofNotWritten(
+                f"the proof {path} is there already, damaged: {error.message} Move it away, and try again.",
+                folder=str(self.folder),
+                id=bundle.id,
+            ) from error
+        return Written(bundle.id, path, new=False)
+
+
+class FolderFiles:
+    """The files of a bundle in a folder. No link is followed, and nothing is read that is no regular file."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = os.fspath(path)
+
+    def names(self) -> Iterator[str]:
+        try:
+            with os.scandir(self._path) as entries:
+                for entry in entries:
+                    if entry.is_file(follow_symlinks=False):
+                        yield entry.name
+                    elif entry.name in _FOLDERS and entry.is_dir(follow_symlinks=False):
+                        yield from self._inside(entry)
+                    else:
+                        raise _no_file(entry.name)
+        except OSError as error:
+            raise _unreadable(".", error) from None
+
+    def read(self, name: str, limit: int) -> bytes:
+        descriptor, size = self._open(name)
+        try:
+            if size > limit:
+                raise too_large(name, size, limit)
+            return _read(descriptor, size)
+        except OSError as error:
+            raise _unreadable(name, error) from None
+        finally:
+            os.close(descriptor)
+
+    def sha256(self, name: str, size: int | None = None) -> tuple[int, str]:
+        descriptor, found = self._open(name)
+        try:
+            if size is not None and found != size:
+                raise wrong_size(name, size, found)
+            digest, left = hashlib.sha256(), found
+            while left and (piece := os.read(descriptor, min(left, _PIECE))):
+                digest.update(piece)
+                left -= len(piece)
+            return found - left, digest.hexdigest()
+        except OSError as error:
+            raise _unreadable(name, error) from None
+        finally:
+            os.close(descriptor)
+
+    def _inside(self, folder: os.DirEntry[str]) -> Iterator[str]:
+        empty = True
+        with os.scandir(folder.path) as entries:
+            for entry in entries:
+                empty = False
+                if not entry.is_file(follow_symlinks=False):
+                    raise _no_file(f"{folder.name}/{entry.name}")
+                yield f"{folder.name}/{entry.name}"
+        if empty:
+            yield f"{folder.name}/"
+
+    def _open(self, name: str) -> tuple[int, int]:
+        """The descriptor of a regular file, and its size in bytes."""
+        try:
+            descriptor = os.open(f"{self._path}/{name}", _READ)
+        except FileNotFoundError:
+            raise missing(name) from None
+        except OSError as error:
+            # What O_NOFOLLOW says of a link.
+            raise _no_file(name) if error.errno == errno.ELOOP else _unreadable(name, error) from None
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(descriptor)
+            raise _no_file(name)
+        return descriptor, status.st_size
+
+
+def open_archive(path: str | os.PathLike[str]) -> ArchiveFiles:
+    """The bundle in an archive that ``export`` wrote; the file is open as long as that is in use.
+
+    Raises :class:`BundleInvalid`.
+    """
+    name = os.fspath(path)
+    try:
+        descriptor = os.open(name, _READ & ~getattr(os, "O_NOFOLLOW", 0))
+    except OSError as error:
+        raise _unreadable(name, error) from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _no_file(name)
+    stream = os.fdopen(descriptor, "rb")
+    try:
+        archive = ArchiveFiles(stream, name)
+    except BaseException:
+        stream.close()
+        raise
+    weakref.finalize(archive, stream.close)
+    return archive
+
+
+def open_bundle(path: str | os.PathLike[str]) -> tuple[Files, str]:
+    """The bundle in a folder or archive anywhere, and the id it should have: its folder's name, or its own.
+
+    Raises :class:`BundleInvalid`.
+    """
+    if not Path(path).is_dir():
+        archive = open_archive(path)
+        return archive, archive.folder
+    files = FolderFiles(path)
+    name = Path(path).resolve().name
+    return files, name if HEX.fullmatch(name) else claimed_id(files)
+
+
+def now() -> str:
+    """The time, RFC 3339 in UTC."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def host() -> str:
+    """The name of this machine."""
+    return os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
+
+
+def environment() -> dict[str, str]:
+    """Versions of Python, of the system, and of the packages in use that can change a count or a cut."""
+    return {
+        "python": f"{sys.implementation.name} {sys.version.split()[0]}",
+        "system": sys.platform,
+        **{name: _version(name) for name in _PACKAGES if _MODULES.get(name, name) in sys.modules},
+    }
+
+
+@functools.cache
+def _version(package: str) -> str:
+    from importlib import metadata  # noqa: PLC0415  # slow to import
+
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def _sweep(drafts: Path) -> None:
+    """Remove what a writer left behind that was killed long ago."""
+    with contextlib.suppress(OSError), os.scandir(drafts) as entries:
+        for entry in entries:
+            if time.time() - entry.stat(follow_symlinks=False).st_mtime > _DRAFT_SECONDS:
+                shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def _sync_folder(path: Path) -> None:
+    """What is in the folder is on the disk. Not every system can say so of a folder."""
+    if sys.platform == "win32":
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _read(descriptor: int, size: int) -> bytes:
+    data = os.read(descriptor, size)
+    while len(data) < size and (more := os.read(descriptor, size - len(data))):
+        data += more
+    return data
+
+
+def _no_file(name: str) -> BundleInvalid:
+    return BundleInvalid("is no regular file. Remove it.", file=name)
+
+
+def _unreadable(name: str, error: OSError) -> BundleInvalid:
+    return BundleInvalid(f"cannot be read: {error.strerror or error}.", file=name)

@@ -1,0 +1,217 @@
+"""A bundle replays from its texts; what comes out otherwise is named; a forged one raises typed errors."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tokenbox
+from tests.proof.examples import BLOCKS, EXAMPLES, SECTIONS, blocks_evidence, layout_evidence
+from tokenbox.compose.render_blocks import render_blocks
+from tokenbox.content.block_kinds import Priority
+from tokenbox.content.blocks import AnnotationBlock, Block, CodeBlock
+from tokenbox.content.section import Section
+from tokenbox.errors import ContextCriticalOverflow, InvalidBudget, TokenboxError
+from tokenbox.proof.bundle import MANIFEST, build
+from tokenbox.proof.contents import Contents, differences, read_contents
+from tokenbox.proof.errors import ReplayImpossible
+from tokenbox.proof.manifest import read_manifest
+from tokenbox.proof.of_blocks import of_blocks
+from tokenbox.proof.proven import layout
+from tokenbox.proof.proven import render_blocks as proven_blocks
+from tokenbox.proof.replay import Texts, replay
+from tokenbox.proof.verify import MemoryFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tokenbox.proof import Evidence
+
+
+def contents_of(evidence: Evidence) -> tuple[Contents, Texts]:
+    bundle = build(evidence, texts=True)
+    contents = read_contents(MemoryFiles(bundle.files), read_manifest(bundle.files[MANIFEST], bundle.id))
+    return contents, Texts(data for name, data in bundle.files.items() if name.startswith("texts/"))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_what_was_decided_is_decided_again(name: str) -> None:
+    assert replay(*contents_of(EXAMPLES[name]())).differences == ()
+
+
+@pytest.mark.parametrize("budget", [5, 30, 40, 55, 58, 59, 60, 61, 200])
+@pytest.mark.parametrize("tokenizer", ["utf8-bytes", "o200k_base", "code-aware"])
+def test_layouts_at_many_budgets(budget: int, tokenizer: str) -> None:
+    found: list[Evidence] = []
+    try:
+        tokenbox.layout(SECTIONS, budget, tokenizer, reclaim=True, proof=found.append)
+    except ContextCriticalOverflow:
+        assert found[0].outcome.code == "context_critical_overflow"
+    assert replay(*contents_of(found[0])).same
+
+
+@given(
+    budget=st.integers(1, 400),
+    lengths=st.lists(st.integers(0, 60), min_size=1, max_size=6),
+    priorities=st.lists(st.sampled_from(Priority), min_size=6, max_size=6),
+    summarized=st.sets(st.integers(0, 6)),
+    soft=st.booleans(),
+)
+@settings(deadline=None, max_examples=80)
+def test_blocks_with_summaries_made_on_the_way(
+    budget: int, lengths: list[int], priorities: list[Priority], summarized: set[int], soft: bool
+) -> None:
+    blocks: list[Block] = [AnnotationBlock.of_priority(0, Priority.LOW)]
+    for number, length in enumerate(lengths):
+        blocks.append(CodeBlock(lang=BLOCKS[0].lang, path=f"{number % 2}.py", content=b"x = 1\n" * length))  # type: ignore[attr-defined]
+        blocks.append(AnnotationBlock.of_priority(len(blocks) - 1, priorities[number]))
+
+    def summarize(index: int, room: int) -> str | None:
+        return f"summary {index}" if index in summarized and room > 7 else None
+
+    found: list[Evidence] = []
+    try:
+        proven_blocks(blocks, "chars4", budget, soft=soft, summarize=summarize, proof=found.append)
+    except TokenboxError:
+        assert found[0].outcome.status != "ok"
+    assert replay(*contents_of(found[0])).differences == ()
+
+
+def test_what_differs_is_named() -> None:
+    contents, texts = contents_of(layout_evidence())
+    found = replay(contents, texts, tokenbox.tokenizers.registry.get("facet-units"))
+    assert [d.field for d in found.differences] == ["digest", "tokenizer.fingerprint", "tokenizer.name"]
+    other, _ = contents_of(layout_evidence(70))
+    names = {d.field: (d.left, d.right) for d in differences(contents, other)}
+    assert names["budget.tokens.value"] == (60, 70)
+    assert differences(contents, contents) == []
+    without = Contents(contents.manifest, contents.inputs[:-1], contents.decisions, contents.summaries)
+    assert differences(contents, without)[0].field.startswith("inputs[more].")
+    assert "right" not in differences(contents, without)[0].to_dict()
+    assert "left" not in differences(without, contents)[0].to_dict()
+
+
+def test_a_missing_text_is_named() -> None:
+    contents, _ = contents_of(layout_evidence())
+    with pytest.raises(ReplayImpossible, match="rules, notes, more"):
+        replay(contents, Texts([b"something else"]))
+    contents, _ = contents_of(blocks_evidence())
+    with pytest.raises(ReplayImpossible, match=r"code a\.py, code b\.rs"):
+        replay(contents, Texts())
+
+
+def test_a_text_that_looks_like_a_pack_is_a_text() -> None:
+    evidence = of_evidence([Section("a", "BCP\0 is how packs begin")])
+    assert replay(*contents_of(evidence)).same
+    texts = Texts([b"BCP\0", b"BCP\0\xff\xff", b"x"])
+    assert texts.block("0" * 64) is None
+    assert texts.block([]) is None
+    assert texts.text({}) is None
+
+
+def of_evidence(sections: list[Section]) -> Evidence:
+    found: list[Evidence] = []
+    layout(sections, 100, "utf8-bytes", proof=found.append)
+    return found[0]
+
+
+def forged(evidence: Evidence, change: Callable[[Any, Any], None]) -> None:
+    """Replay a bundle in which somebody made ``change``: it may still hold, but any error is ours."""
+    contents, texts = contents_of(evidence)
+    original = {
+        "manifest": contents.manifest.record,
+        "inputs": list(contents.inputs),
+        "decisions": list(contents.decisions),
+        "summaries": list(contents.summaries),
+    }
+    changed = json.loads(json.dumps(original))
+    change(changed, changed["manifest"]["predicate"])
+    changed["manifest"] = type(contents.manifest)("0" * 64, changed["manifest"])
+    with suppress(TokenboxError):
+        replay(Contents(**changed), texts)
+
+
+ODD: list[object] = [
+    *(None, True, -1, 2**53 - 1, "", "x", [], [[]], {}, {"a": []}, ["x"], "1e999999", "file:/etc/passwd"),
+]
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_forged_bundle(name: str, odd: object) -> None:
+    evidence = EXAMPLES[name]()
+
+    def put(place: Callable[[Any, Any], Any], key: str) -> None:
+        forged(evidence, lambda lists, predicate: place(lists, predicate).__setitem__(key, odd))
+
+    for field in evidence.inputs[0].fields:
+        put(lambda lists, _: lists["inputs"][0]["fields"], field)
+    for field in evidence.options:
+        put(lambda _, predicate: predicate["options"], field)
+    forged(evidence, lambda lists, _: lists["inputs"].append(dict(lists["inputs"][0], fields={"x": odd})))
+    forged(evidence, lambda lists, _: lists["inputs"].append(dict(lists["inputs"][0])))
+    forged(evidence, lambda _, predicate: predicate.__setitem__("options", {}))
+    forged(evidence, lambda _, predicate: predicate.__setitem__("kind", "plan"))
+    if isinstance(odd, str):
+        put(lambda _, predicate: predicate["tokenizer"], "name")
+    if odd is None or (isinstance(odd, int | str) and odd is not True):
+        put(lambda _, predicate: predicate["budget"]["tokens"], "value")
+
+
+def test_no_file_is_opened_for_a_tokenizer() -> None:
+    contents, texts = contents_of(layout_evidence())
+    record = json.loads(json.dumps(contents.manifest.record))
+    record["predicate"]["tokenizer"]["name"] = "file:/dev/zero"
+    with pytest.raises(ReplayImpossible, match="--tokenizer"):
+        replay(
+            Contents(type(contents.manifest)("0" * 64, record), contents.inputs, contents.decisions, []),
+            texts,
+        )
+
+
+def test_proof_of_a_layout_is_as_without() -> None:
+    found: list[Evidence] = []
+    result = tokenbox.layout(SECTIONS, 60, "utf8-bytes", proof=found.append, source="here")
+    assert result == tokenbox.layout(SECTIONS, 60, "utf8-bytes")
+    assert found[0].inputs[0].source == "here"
+    with pytest.raises(InvalidBudget):
+        tokenbox.layout(SECTIONS, -1, "utf8-bytes", proof=found.append)
+    assert len(found) == 1
+    blocks = proven_blocks(BLOCKS, "chars4", 60, proof=found.append)
+    assert blocks == render_blocks(BLOCKS, "chars4", 60) == proven_blocks(BLOCKS, "chars4", 60)
+    assert found[1] == of_blocks(blocks)
+
+
+def broken(_: Evidence) -> None:
+    raise OSError("the sink is broken")
+
+
+def test_a_sink_that_fails() -> None:
+    with pytest.raises(OSError, match="broken"):
+        tokenbox.layout(SECTIONS, 60, "utf8-bytes", proof=broken)
+    with pytest.raises(ContextCriticalOverflow) as caught:
+        tokenbox.layout(SECTIONS, 3, "utf8-bytes", proof=broken)
+    assert caught.value.__notes__ == ["There is no proof of this: the sink is broken"]
+
+
+def test_a_counter_that_fails_is_proved_to_have_failed() -> None:
+    def counter(text: str) -> int:
+        raise ZeroDivisionError(text)
+
+    found: list[Evidence] = []
+    with pytest.raises(tokenbox.TokenboxError):
+        tokenbox.layout(SECTIONS, 60, counter, proof=found.append)
+    assert found[0].outcome.to_dict() == {"status": "failed", "code": "tokenizer_error", "figures": {}}
+    assert b"QUAGGA" not in b"".join(build(found[0]).files.values())
+
+
+def test_a_digest_covers_what_it_says() -> None:
+    assert layout_evidence().inputs[2].fields["extra"] == [
+        hashlib.sha256(text.encode()).hexdigest() for text in SECTIONS[2].extra
+    ]

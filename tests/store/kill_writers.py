@@ -1,0 +1,74 @@
+"""Writes one bundle again and again, each time killed one step later: `kill_writers.py FOLDER`.
+
+A step is a line of tokenbox.store.bundles. Writes to standard output, for each, what was left: nothing or a
+whole bundle; fails on half a one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.proof.examples import EXAMPLES
+from tokenbox.proof.verify import verify
+from tokenbox.store import bundles
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from tokenbox.proof.evidence import Evidence
+
+
+def write_until(folder: Path, evidence: Evidence, last: int) -> None:
+    """Write, and be killed before the line after the last."""
+    left = last
+
+    def trace(frame: FrameType, event: str, _: object) -> object:
+        nonlocal left
+        if frame.f_code.co_filename != bundles.__file__:
+            return None
+        if event == "line":
+            left -= 1
+            if left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+
+    store = bundles.Bundles(folder, texts=True, fsync=True)
+    sys.settrace(trace)  # type: ignore[arg-type]
+    store.write(evidence)
+
+
+def left_behind(folder: Path) -> str:
+    store = bundles.Bundles(folder)
+    for bundle_id in store.ids():
+        verify(store.files(bundle_id), bundle_id)
+    names = {name.name for name in folder.iterdir()} if folder.exists() else set()
+    assert names - {bundles.DRAFTS} == set(store.ids()), names
+    return "whole" if store.ids() else "none"
+
+
+def main(folder: Path) -> None:
+    found: list[str] = []
+    evidence = EXAMPLES["refusal"]()
+    killed = True
+    while killed:
+        child = os.fork()
+        if not child:
+            write_until(folder, evidence, len(found))
+            os._exit(0)
+        killed = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+        found.append(left_behind(folder))
+        # Whoever writes it next is not in the way of what was left, and finds a bundle that is there.
+        again = bundles.Bundles(folder, texts=True).write(evidence)
+        assert again.new == (found[-1] == "none")
+        shutil.rmtree(folder)
+    sys.stdout.write(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
