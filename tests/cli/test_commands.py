@@ -279,10 +279,10 @@ def test_a_bug_costs_one_line_and_shows_in_the_status(
 ) -> None:
     answer = jsonl._answer  # noqa: SLF001  # no input is known that makes it fail
 
-    def fail_once(line: bytes, number: int, choices: object) -> dict[str, object]:
+    def fail_once(line: bytes, number: int, choices: object, _: object) -> dict[str, object]:
         if number == 1:
             raise ZeroDivisionError("oops")
-        return answer(line, number, choices)  # type: ignore[arg-type]
+        return answer(line, number, choices, None)  # type: ignore[arg-type]
 
     monkeypatch.setattr(jsonl, "_answer", fail_once)
     result = tokenbox("layout", "--jsonl", stdin=LINE * 2)
