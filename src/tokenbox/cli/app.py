@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from tokenbox.cli import (
+    ask,
     config,
     cost,
     count,
@@ -23,6 +24,7 @@ from tokenbox.cli import (
     plan,
     proof,
     schema,
+    shell,
     tokenizers,
 )
 from tokenbox.cli.outcome import Exit, report
@@ -70,6 +72,8 @@ def build_app() -> typer.Typer:
         lenses.lenses,
         schema.schema,
         cost.cost,
+        shell.shell,
+        ask.ask,
     ):
         app.command()(command)
     app.add_typer(lcp.build_app(), name="lcp")

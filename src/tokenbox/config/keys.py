@@ -117,6 +117,11 @@ KEYS: tuple[Key, ...] = (
     Key("shell.max_turns", Kind.COUNT, "Most exchanges that are kept.", 40),
     Key("shell.token_budget", Kind.TOKENS, "Most tokens of the conversation.", 4096),
     Key("shell.low_water", Kind.SHARE, "Evict down to this share of the budget.", Decimal(1)),
+    Key("shell.summarize", Kind.BOOLEAN, "Have the model sum up what is evicted.", False),  # noqa: FBT003
+    Key("shell.output_tokens", Kind.TOKENS, "Most tokens of a command's output; 0 offers none.", 1000),
+    Key("shell.system", Kind.TEXT, "The system prompt."),
+    Key("shell.project", Kind.BOOLEAN, "Begin with the project's instructions.", False),  # noqa: FBT003
+    Key("shell.tools", Kind.BOOLEAN, "Let the model propose commands, which you approve.", False),  # noqa: FBT003
     Key("shell.allow", Kind.TEXTS, "Commands that run without asking.", ()),
     Key(
         "shell.prompt",

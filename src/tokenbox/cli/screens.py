@@ -1,0 +1,175 @@
+"""The two screens of the shell: a terminal, with colours and the keys of its user, and a pipe, with neither.
+
+What was asked for goes to standard output, what happened beside it to standard error.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from typing import TYPE_CHECKING, Final
+
+from tokenbox.cli import terminal
+from tokenbox.cli.streams import write_bytes, write_error, write_text
+from tokenbox.render.lines import Span, Style, plain, printable
+from tokenbox.shell.running import Keyboard
+from tokenbox.shell.screen import Approval
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tokenbox.errors import TokenboxError
+    from tokenbox.render.lines import Line
+
+# What a model writes is text: nothing of it may move the cursor, change colours or hide itself.
+_UNSAFE: Final = re.compile(r"[^\n\t\x20-\x7e\xa0-\U0010ffff]")
+_ANSWERS: Final = {
+    "y": Approval.ONCE,
+    "yes": Approval.ONCE,
+    "a": Approval.ALWAYS,
+    "always": Approval.ALWAYS,
+}
+_FAINT, _RED, _PLAIN = "\x1b[2m", "\x1b[31m", "\x1b[0m"
+
+
+def safe(text: str) -> str:
+    """``text`` of a model, with every control character shown instead of obeyed."""
+    return _UNSAFE.sub(lambda match: printable(match[0]), text)
+
+
+class PipeScreen:
+    """Plain text, for scripts and transcripts. Nobody can be asked, so nothing is approved."""
+
+    keyboard: Keyboard | None = None
+
+    def __init__(self) -> None:
+        self._at_line_start = True
+
+    def lines(self, lines: Sequence[Line]) -> None:
+        self._write(plain(lines))
+
+    def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        self.lines(terminal.table(heads, rows))
+
+    def text(self, text: str) -> None:
+        self._write(text if text.endswith("\n") else f"{text}\n")
+
+    def notice(self, text: str) -> None:
+        self._finish_line()
+        write_error(f"{printable(text)}\n")
+
+    def problem(self, error: TokenboxError) -> None:
+        self._finish_line()
+        write_error(f"error: {printable(error.message)} ({error.code})\n")
+
+    def command_output(self, data: bytes) -> None:
+        write_bytes(data, flush=True)
+        self._at_line_start = data.endswith(b"\n")
+
+    def answer(self, text: str) -> None:
+        self._write(safe(text), flush=True)
+
+    def reasoning(self, text: str) -> None:
+        """Not shown: it is no part of the answer."""
+
+    def answer_ends(self) -> None:
+        self._finish_line()
+
+    def waiting(self, what: str) -> None:
+        """Nobody watches."""
+
+    def approves(self, what: str, question: str) -> Approval:
+        self.notice(f"{what} Not approved: there is nobody to ask.")
+        return Approval.NO
+
+    def _write(self, text: str, *, flush: bool = False) -> None:
+        if text:
+            write_text(text)
+            if flush:
+                write_bytes(b"", flush=True)
+            self._at_line_start = text.endswith("\n")
+
+    def _finish_line(self) -> None:
+        if not self._at_line_start:
+            self._write("\n", flush=True)
+
+
+class QuietScreen(PipeScreen):
+    """Nothing but notices and problems: the result is printed as data when it is whole."""
+
+    def answer(self, text: str) -> None:
+        """It is in the result."""
+
+    def answer_ends(self) -> None:
+        """Nothing was begun."""
+
+
+class TerminalScreen(PipeScreen):
+    """A terminal. Notices are faint, problems red; NO_COLOR turns both off."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._colours = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+        self._waiting = False
+        self._thinking = False
+        self.keyboard = Keyboard(sys.stdin.fileno(), shutil.get_terminal_size)
+
+    def lines(self, lines: Sequence[Line]) -> None:
+        terminal.show(lines)
+
+    def notice(self, text: str) -> None:
+        self._done_waiting()
+        self._finish_line()
+        terminal.show([(Span(printable(text), Style.FAINT),)])
+
+    def problem(self, error: TokenboxError) -> None:
+        self._done_waiting()
+        self._finish_line()
+        said = f"{printable(error.message)} ({error.code})"
+        write_text(f"{self._coloured('error:', _RED)} {said}\n")
+
+    def answer(self, text: str) -> None:
+        self._done_waiting()
+        if self._thinking:
+            self._thinking = False
+            self._finish_line()
+        super().answer(text)
+
+    def reasoning(self, text: str) -> None:
+        self._done_waiting()
+        self._thinking = True
+        self._write(self._coloured(safe(text), _FAINT), flush=True)
+        self._at_line_start = text.endswith("\n")
+
+    def answer_ends(self) -> None:
+        self._done_waiting()
+        self._thinking = False
+        super().answer_ends()
+
+    def waiting(self, what: str) -> None:
+        """One faint line, which the answer takes the place of."""
+        if self._colours:
+            self._waiting = True
+            write_text(self._coloured(f"{what} ...", _FAINT))
+            write_bytes(b"", flush=True)
+
+    def approves(self, what: str, question: str) -> Approval:
+        self._done_waiting()
+        self._finish_line()
+        write_text(f"{printable(what)}\n")
+        try:
+            said = input(f"{question} [y]es, [N]o, [a]lways in this session: ")
+        except (EOFError, KeyboardInterrupt):
+            write_text("\n")
+            return Approval.NO
+        return _ANSWERS.get(said.strip().lower(), Approval.NO)
+
+    def _done_waiting(self) -> None:
+        if self._waiting:
+            self._waiting = False
+            write_text("\r\x1b[K")
+
+    def _coloured(self, text: str, colour: str) -> str:
+        return f"{colour}{text}{_PLAIN}" if self._colours and text else text

@@ -1,0 +1,150 @@
+"""``tokenbox shell``: a conversation with a model, and the commands around it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tokenbox.cli.outcome import Exit, reporting
+from tokenbox.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tokenbox.config import Config
+    from tokenbox.shell.session import Session
+    from tokenbox.shell.start import World
+
+MODEL = typer.Option("--model", "-m", metavar="NAME", help="A NAME of [models.NAME], or an id at --endpoint.")
+ENDPOINT = typer.Option("--endpoint", metavar="URL", help="A server, whatever the settings have.")
+BUDGET = typer.Option("--budget", "-b", metavar="TOKENS", min=0, help="The token budget.")
+SYSTEM = typer.Option("--system", metavar="TEXT", help="The system prompt.")
+
+
+def shell(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The name of the session.")] = None,
+    model: Annotated[str | None, MODEL] = None,
+    endpoint: Annotated[str | None, ENDPOINT] = None,
+    budget: Annotated[int | None, BUDGET] = None,
+    system: Annotated[str | None, SYSTEM] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the session NAME, or with the one used last.")
+    ] = False,
+    no_save: Annotated[bool, typer.Option("--no-save", help="Keep nothing of the session.")] = False,
+) -> int:
+    """Talk to a model, with commands beside it.
+
+    You see what the model is told and what that costs. Plain text talks to it; !COMMAND runs a command and
+    offers its output to the context; COMMAND |> QUESTION asks about it; :help lists the commands of the shell
+    itself. In a pipe it reads lines and writes plain text.
+
+    Example: tokenbox shell --endpoint http://127.0.0.1:8080
+    """
+    with reporting():
+        from tokenbox.cli import screens  # noqa: PLC0415  # on use: it is the heaviest command
+        from tokenbox.shell.start import Wishes, begin  # noqa: PLC0415
+
+        on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+        screen = screens.TerminalScreen() if on_terminal else screens.PipeScreen()
+        config = configured(model, budget, system)
+        session = begin(screen, config, world(keep=not no_save), Wishes(endpoint, name, resume))
+        try:
+            (_talk if on_terminal else _read)(session)
+        finally:
+            session.close()
+    return Exit.OK
+
+
+def configured(model: str | None, budget: int | None, system: str | None) -> Config:
+    """The settings, with those of the command line. Raises ``ConfigError``."""
+    from tokenbox.config import load  # noqa: PLC0415
+
+    flags = {"model": model, "shell.token_budget": budget, "shell.system": system}
+    return load(Path.cwd(), os.environ, flags)
+
+
+def world(*, keep: bool) -> World:
+    """This process: its folder, environment, clock, and the places of the user's data."""
+    import platformdirs  # noqa: PLC0415
+
+    from tokenbox.shell.start import World  # noqa: PLC0415
+
+    def open_store():  # type: ignore[no-untyped-def]  # noqa: ANN202  # its type takes half a second
+        from tokenbox.store.stores import open_store as opened  # noqa: PLC0415
+
+        return opened()
+
+    return World(
+        _folder(),
+        dict(os.environ),
+        lambda: datetime.now(UTC),
+        lambda: uuid.uuid4().hex,
+        platformdirs.user_data_path("tokenbox", appauthor=False) / "memory.txt",
+        open_store if keep else None,
+    )
+
+
+def _folder() -> str:
+    """The folder as the user sees it, links and all, as shells have it in PWD."""
+    said = os.environ.get("PWD", "")
+    try:
+        return said if said and Path(said).samefile(".") else str(Path.cwd())
+    except OSError:
+        return str(Path.cwd())
+
+
+def _talk(session: Session) -> None:
+    """On a terminal, with a line editor."""
+    import platformdirs  # noqa: PLC0415
+
+    try:
+        from tokenbox.shell.editor import Editor  # noqa: PLC0415
+    except ImportError:
+        raise MissingExtra.of("the shell on a terminal", "shell") from None
+
+    history = platformdirs.user_state_path("tokenbox", appauthor=False) / "shell_history"
+    editor = Editor(history, session.complete, lambda: session.place.folder, session.models.keys.hidden_in)
+    session.screen.notice(_greeting(session))
+    while not session.ended:
+        try:
+            session.take(editor.read(session.prompt()))
+        except EOFError:
+            break
+        except KeyboardInterrupt:
+            continue
+    if session.record.name is not None and session.record.stored is not None:
+        session.screen.notice(f"[kept as {session.record.name!r}; go on with: tokenbox shell --resume]")
+
+
+def _greeting(session: Session) -> str:
+    from tokenbox.__about__ import __version__  # noqa: PLC0415
+
+    target = session.models.target
+    talks = f"{session.models.name} at {target.endpoint}" if target.endpoint else "no model to talk to yet"
+    return f"tokenbox {__version__}: {talks}. :help for help, Ctrl-D to leave."
+
+
+def _read(session: Session) -> None:
+    """In a pipe: line after line; one that ends with a backslash goes on in the next."""
+    for line in _lines():
+        session.take(line)
+        if session.ended:
+            return
+
+
+def _lines() -> Iterator[str]:
+    whole: list[str] = []
+    for data in sys.stdin.buffer:
+        line = data.decode("utf-8", "replace").rstrip("\r\n")
+        whole.append(line.removesuffix("\\"))
+        if not line.endswith("\\"):
+            yield "\n".join(whole)
+            whole = []
+    if whole:
+        yield "\n".join(whole)

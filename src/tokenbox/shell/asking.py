@@ -1,0 +1,103 @@
+"""One question with one answer: what ``tokenbox ask`` does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tokenbox.content.lenses.tokens import ends_tokens
+from tokenbox.ledger import Category, Outcome
+from tokenbox.shell import talking
+from tokenbox.shell.cleaning import clean
+from tokenbox.shell.errors import BadArguments, NoModel
+
+if TYPE_CHECKING:
+    from tokenbox.ledger import Call
+    from tokenbox.providers.counting import TokenCount
+    from tokenbox.providers.events import ChatAnswer
+    from tokenbox.shell.session import Session
+
+# How often a cut is made smaller, when the whole counts more than its parts.
+_TRIALS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What came of a question. ``sent`` is the prompt as counted before; ``call`` the ledger's record."""
+
+    model: str
+    answer: ChatAnswer
+    sent: TokenCount
+    budget: int
+    call: Call
+    given: int | None
+    kept: int | None
+
+    @property
+    def stopped(self) -> bool:
+        return self.call.outcome is Outcome.STOPPED
+
+    def to_dict(self) -> dict[str, object]:
+        finish = self.answer.finish
+        return {
+            "model": self.model,
+            "answer": self.answer.text,
+            "finish": None if finish is None else finish.value,
+            "stopped": self.stopped,
+            "prompt": {"tokens": self.sent.value, "exact": self.sent.exact, "token_budget": self.budget},
+            "input": None if self.given is None else {"tokens": self.given, "kept": self.kept},
+            "usage": self.call.usage.to_dict(),
+            "cost": self.call.cost.to_dict(),
+        }
+
+
+def ask(session: Session, question: str, given: bytes = b"") -> Asked:
+    """Ask once, with ``given`` before the question as far as the budget has room.
+
+    Raises ``ContextCriticalOverflow`` if the question alone does not fit, and all that a call can raise.
+    """
+    if session.models.target.endpoint is None:
+        raise NoModel.of(session.models.names)
+    text = clean(given)
+    if text is None:
+        raise BadArguments("what comes in the pipe is no text, so no model can read it.")
+    hidden = session.models.keys.hidden_in
+    size, kept = _put(session, hidden(text).strip("\n"), hidden(question))
+    talking.check_cap(session, Category.MAIN)
+    sent = session.context.total()
+    ended = talking.call(session, Category.MAIN)
+    talking.report_end(session, ended)
+    if ended.error is not None:
+        raise ended.error
+    call = session.record.last_call
+    assert call is not None  # noqa: S101  # talking.call records every call
+    return Asked(session.models.name, ended.answer, sent, session.context.budget, call, size, kept)
+
+
+def _put(session: Session, text: str, question: str) -> tuple[int | None, int | None]:
+    """Make the request: the sizes of the text as it was and as it is kept, None without one."""
+    conversation, tokenizer = session.context.conversation, session.tokenizer
+    number = conversation.user(question)
+    alone = session.context.evict().enforced
+    if alone.overflow is not None:
+        raise alone.overflow
+    if not text:
+        return None, None
+    size = tokenizer.count(text)
+    room, kept = min(size, session.context.budget - alone.total), text
+    for _ in range(_TRIALS):
+        kept = ends_tokens(text, max(0, room), tokenizer)
+        conversation.drop(number)
+        number = conversation.user(f"{kept}\n\n{question}" if kept else question)
+        over = session.context.total().value - session.context.budget
+        if over <= 0 or not kept:
+            break
+        room -= over
+    if kept != text:
+        left, about = tokenizer.count(kept), "" if tokenizer.identity.exact else "~"
+        session.screen.notice(
+            f"[{about}{left:,} of {about}{size:,} tokens of the input are sent, the middle is left out: "
+            f"the budget is {session.context.budget:,} tokens; --budget changes it]"
+        )
+        return size, left
+    return size, size

@@ -1,0 +1,237 @@
+"""What the model is told, as items that a person can see, pin and drop. A request is made of nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenbox.content.message import Role
+from tokenbox.shell.errors import NoSuchItem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from tokenbox.content.message import Message
+    from tokenbox.conversation import Conversation, Enforced
+    from tokenbox.providers.counting import TokenCount
+    from tokenbox.shell.instructions import Instructions
+    from tokenbox.shell.models import Models
+    from tokenbox.shell.offers import Offer
+
+# Outputs on offer never take more than this part of the budget: the question has to fit too.
+OFFERS_PART: Final = 2
+ABOUT_LENGTH: Final = 200  # characters of an item that are shown, to know it by
+
+
+class Kind(StrEnum):
+    """What an item is."""
+
+    SYSTEM = "system prompt"
+    PROJECT = "project"
+    MEMORY = "memory"
+    SUMMARY = "summary"
+    TOOLS = "tools"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool result"
+    OFFER = "output on offer"
+    TEMPLATE = "roles and template"
+
+
+_KINDS: Final = {Role.USER: Kind.USER, Role.ASSISTANT: Kind.ASSISTANT, Role.TOOL: Kind.TOOL}
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A row of ``:context``. ``number`` None: it cannot be pinned or dropped. ``age`` is in exchanges."""
+
+    kind: Kind
+    about: str
+    tokens: int
+    exact: bool
+    number: int | None = None
+    age: int | None = None
+    pinned: bool = False
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "number": self.number,
+            "kind": self.kind.value,
+            "about": self.about,
+            "tokens": self.tokens,
+            "exact": self.exact,
+            "age": self.age,
+            "pinned": self.pinned,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """What one enforcement of the limits did. ``numbers`` are those of the messages that left."""
+
+    numbers: tuple[int, ...]
+    turns: int
+    enforced: Enforced
+
+
+@dataclass(slots=True, eq=False)
+class Context:
+    """The system prompt's parts, the conversation, and the outputs on offer.
+
+    Every figure that is shown or decided by is :meth:`total`, which the current model counts.
+    """
+
+    conversation: Conversation
+    models: Models
+    base: str
+    tools: Callable[[], Sequence[Mapping[str, Any]]]
+    notes: Callable[[], Sequence[str]]
+    project: Instructions | None = None
+    offers: list[Offer] = field(default_factory=list)
+
+    @property
+    def budget(self) -> int:
+        budget = self.conversation.token_budget
+        assert budget is not None  # noqa: S101  # a shell always has one
+        return budget
+
+    # What is sent.
+
+    def system_parts(self) -> list[tuple[Kind, str]]:
+        """The parts of the system prompt that there are, in order, without the summary."""
+        notes = "\n".join(f"- {note}" for note in self.notes())
+        project = None if self.project is None else self.project.text
+        parts = (
+            (Kind.SYSTEM, self.base),
+            (Kind.PROJECT, f"Instructions of this project:\n{project}" if project else ""),
+            (Kind.MEMORY, f"What the user wants you to remember:\n{notes}" if notes else ""),
+        )
+        return [(kind, text) for kind, text in parts if text]
+
+    def refresh(self) -> None:
+        """Take in what may have changed since: notes, project, tools."""
+        system = "\n\n".join(text for _, text in self.system_parts())
+        if system != self.conversation.system:
+            self.conversation.system = system
+        tools = list(self.tools()) or None
+        if tools != self.conversation.tools:
+            self.conversation.tools = tools
+
+    def messages(self, *, offered: bool = False) -> list[dict[str, Any]]:
+        """The messages of the next request; ``offered``: with the outputs on offer, as a question has it."""
+        self.refresh()
+        messages = self.conversation.messages
+        if offered and self.offers:
+            messages.append({"role": "user", "content": self._with_offers("")})
+        return messages
+
+    def total(self, *, offered: bool = False) -> TokenCount:
+        """The tokens of the next request, tools and template included."""
+        messages = self.messages(offered=offered)
+        return self.models.count_request(messages, self.conversation.tools or ())
+
+    # What changes it.
+
+    def offer(self, made: Offer) -> list[Offer]:
+        """Take in an output for the next question; those that there is no more room for are returned."""
+        self.offers.append(made)
+        room, gone = self.budget // OFFERS_PART, []
+        while len(self.offers) > 1 and sum(self._count(o.text).value for o in self.offers) > room:
+            gone.append(self.offers.pop(0))
+        return gone
+
+    def ask(self, text: str) -> int:
+        """The question, with the outputs on offer before it, as the last message: its number."""
+        number = self.conversation.user(self._with_offers(text))
+        self.offers = []
+        return number
+
+    def take_back(self, number: int, offers: Sequence[Offer]) -> None:
+        """Undo :meth:`ask`."""
+        if number in self.conversation.window:
+            self.conversation.drop(number)
+        self.offers = [*offers, *self.offers]
+
+    def evict(self) -> Evicted:
+        """Let the oldest exchanges leave until both limits hold or nothing more may leave."""
+        self.refresh()
+        before = self.conversation.window
+        enforced = self.conversation.enforce_budget()
+        numbers = tuple(number for number in before if number not in self.conversation.window)
+        turns = sum(before[number].role is Role.USER for number in numbers)
+        return Evicted(numbers, turns, enforced)
+
+    def exchange(self, number: int) -> list[int]:
+        """The messages from a user's to the next that this one is among. Raises :class:`NoSuchItem`."""
+        found: list[int] = []
+        window = self.conversation.window
+        if number not in window:
+            raise NoSuchItem(
+                f"the context has no item {number}. :context shows the items and their numbers.",
+                number=number,
+            )
+        for other, message in window.items():
+            if message.role is Role.USER:
+                if number in found:
+                    break
+                found = []
+            found.append(other)
+        return found
+
+    def drop(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            if number in self.conversation.window:  # what belongs together has left together
+                self.conversation.drop(number)
+
+    # What is shown.
+
+    def items(self) -> list[Item]:
+        """Every item of the next request; their tokens add up to :meth:`total`."""
+        whole = self.total(offered=True)
+        found = [self._item(kind, text, text) for kind, text in self.system_parts()]
+        summary = self.conversation.summary
+        if summary:
+            found.append(self._item(Kind.SUMMARY, summary, summary))
+        if self.conversation.tools:
+            about = ", ".join(str(tool["function"]["name"]) for tool in self.tools())
+            without = self.models.count_request(self.messages(offered=True), ())
+            exact = whole.exact and without.exact
+            found.append(Item(Kind.TOOLS, about, max(0, whole.value - without.value), exact))
+        for item in self.conversation.items():
+            if item.number is not None:
+                message = self.conversation.window[item.number]
+                kind, text = _KINDS.get(message.role, Kind.SYSTEM), message.counted_text
+                found.append(
+                    self._item(kind, _about(message), text, item.number, item.age, pinned=item.pinned)
+                )
+        found += [self._item(Kind.OFFER, f"$ {o.command}", o.text, age=0) for o in self.offers]
+        rest = whole.value - sum(item.tokens for item in found)
+        if rest:
+            found.append(Item(Kind.TEMPLATE, "", rest, whole.exact and all(item.exact for item in found)))
+        return found
+
+    def _item(
+        self,
+        kind: Kind,
+        about: str,
+        text: str,
+        number: int | None = None,
+        age: int | None = None,
+        *,
+        pinned: bool = False,
+    ) -> Item:
+        counted = self._count(text)
+        begins = " ".join(about[: 4 * ABOUT_LENGTH].split())[:ABOUT_LENGTH]
+        return Item(kind, begins, counted.value, counted.exact, number, age, pinned)
+
+    def _count(self, text: str) -> TokenCount:
+        return self.models.count_text(text)
+
+    def _with_offers(self, text: str) -> str:
+        return "\n\n".join([*(made.text for made in self.offers), *([text] if text else [])])
+
+
+def _about(message: Message) -> str:
+    calls = ", ".join(f"{call.name}({call.arguments})" for call in message.tool_calls)
+    return " ".join(part for part in (message.text, calls) if part)

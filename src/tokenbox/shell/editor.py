@@ -1,0 +1,111 @@
+"""The line editor: history, completion, lines of several lines. On a terminal only."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import Completer, Completion, PathCompleter
+from prompt_toolkit.document import Document
+from prompt_toolkit.formatted_text import ANSI
+from prompt_toolkit.history import FileHistory
+from prompt_toolkit.key_binding import KeyBindings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from prompt_toolkit.completion import CompleteEvent
+    from prompt_toolkit.history import History
+    from prompt_toolkit.key_binding.key_processor import KeyPressEvent
+
+    Choice = tuple[str, str]  # what is completed, and what it is
+
+CONTINUES: Final = "\\"
+
+
+class Editor:
+    """Reads lines. ``complete(words)`` gives the choices for the last of the words of a ``:`` line."""
+
+    def __init__(
+        self,
+        history: Path | None,
+        complete: Callable[[Sequence[str]], Iterable[Choice]],
+        folder: Callable[[], str],
+        hide: Callable[[str], str],
+    ) -> None:
+        self._session: PromptSession[str] = PromptSession(
+            history=None if history is None else _opened(history, hide),
+            completer=_Completer(complete, folder),
+            complete_while_typing=False,
+            key_bindings=_keys(),
+            multiline=False,
+            prompt_continuation="... ",
+            enable_open_in_editor=True,
+            enable_suspend=True,
+        )
+
+    def read(self, prompt: str) -> str:
+        """One input. Raises ``EOFError`` at Ctrl-D and ``KeyboardInterrupt`` at Ctrl-C."""
+        return self._session.prompt(ANSI(prompt))
+
+
+def _keys() -> KeyBindings:
+    keys = KeyBindings()
+
+    @keys.add("escape", "enter")
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    @keys.add("enter")
+    def _(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.document.text_before_cursor.endswith(CONTINUES):
+            buffer.delete_before_cursor()
+            buffer.insert_text("\n")
+        else:
+            buffer.validate_and_handle()
+
+    return keys
+
+
+class _Completer(Completer):
+    def __init__(
+        self, complete: Callable[[Sequence[str]], Iterable[Choice]], folder: Callable[[], str]
+    ) -> None:
+        self._complete, self._folder = complete, folder
+        self._paths = PathCompleter(expanduser=True, get_paths=lambda: [folder()])
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        text = document.text_before_cursor
+        word = text.split(" ")[-1]
+        if text.startswith(":"):
+            for choice, about in self._complete(text.split(" ")):
+                if choice.startswith(word):
+                    yield Completion(choice, -len(word), display_meta=about)
+        elif text.startswith("!"):
+            path = word.removeprefix("!") if len(word) == len(text) else word
+            yield from self._paths.get_completions(Document(path), complete_event)
+
+
+class _History(FileHistory):
+    """Without keys, and without lines that begin with a blank, as shells have it."""
+
+    def __init__(self, path: Path, hide: Callable[[str], str]) -> None:
+        super().__init__(str(path))
+        self._hide = hide
+
+    def append_string(self, string: str) -> None:
+        if not string.startswith(" "):
+            super().append_string(self._hide(string))
+
+
+def _opened(path: Path, hide: Callable[[str], str]) -> History | None:
+    """The history in its file, which is only for its owner to read; None if there can be no such file."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(path, os.O_CREAT | os.O_APPEND, 0o600))
+    except OSError:
+        return None
+    return _History(path, hide)

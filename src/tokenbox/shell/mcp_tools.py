@@ -1,0 +1,196 @@
+"""Tools of MCP servers, by the MCP SDK (the extra ``mcp``), in the shape that models are told of."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenbox.errors import MissingExtra
+from tokenbox.providers.blocking import wait_for
+from tokenbox.shell.errors import BadArguments, McpFailed, NoSuchItem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+CONNECT_SECONDS: Final = 15.0
+CALL_SECONDS: Final = 120.0
+_NAME: Final = re.compile(r"[A-Za-z0-9-]{1,24}")
+_UNFIT: Final = re.compile(r"[^A-Za-z0-9_-]")
+_LONGEST_NAME: Final = 64  # of a function, for OpenAI
+_MOST_PAGES: Final = 20  # of a list of tools; a server that has more never ends it
+
+
+@dataclass(frozen=True, slots=True)
+class McpTool:
+    """A tool: the name models know it by, its server's own, and what models are told."""
+
+    name: str
+    own_name: str
+    schema: Mapping[str, Any]
+
+
+@dataclass(slots=True, eq=False)
+class _Connection:
+    name: str
+    where: str
+    client: Any
+    tools: tuple[McpTool, ...]
+    leave: asyncio.Event
+    task: asyncio.Task[None]
+
+
+class McpTools:
+    """The servers connected in this session."""
+
+    def __init__(self) -> None:
+        self._connections: dict[str, _Connection] = {}
+
+    @property
+    def servers(self) -> Mapping[str, tuple[McpTool, ...]]:
+        return {name: connection.tools for name, connection in self._connections.items()}
+
+    def where(self, server: str) -> str:
+        """The command or address it was connected by."""
+        return self._connections[server].where
+
+    @property
+    def schemas(self) -> list[Mapping[str, Any]]:
+        """All tools, as a request has them."""
+        return [tool.schema for tools in self.servers.values() for tool in tools]
+
+    def knows(self, tool: str) -> bool:
+        return any(tool == known.name for tools in self.servers.values() for known in tools)
+
+    def connect(self, name: str, where: str, variables: Mapping[str, str], folder: str) -> Sequence[McpTool]:
+        """Start the server of a command line, or reach that of a URL: its tools.
+
+        Raises :class:`BadArguments`, :class:`McpFailed`, ``MissingExtra``.
+        """
+        if not _NAME.fullmatch(name):
+            raise BadArguments(f"{name!r} is no name for a server: letters, digits and - only, at most 24.")
+        if name in self._connections:
+            raise BadArguments(f"{name} is connected already. First: :mcp disconnect {name}")
+        connection = wait_for(self._connect(name, where, variables, folder))
+        self._connections[name] = connection
+        return connection.tools
+
+    def disconnect(self, name: str) -> None:
+        """End the connection. Raises :class:`NoSuchItem`."""
+        connection = self._connections.pop(name, None)
+        if connection is None:
+            known = ", ".join(self._connections) or "none is"
+            raise NoSuchItem(f"no server {name!r} is connected ({known}).", name=name)
+        wait_for(_leave(connection))
+
+    def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """What the tool says, as text. Raises :class:`McpFailed`."""
+        for connection in self._connections.values():
+            for known in connection.tools:
+                if known.name == tool:
+                    return wait_for(_call(connection, known, arguments))
+        raise McpFailed(f"no connected server has a tool {tool!r}.", tool=tool)
+
+    def close(self) -> None:
+        """End all connections."""
+        for name in list(self._connections):
+            self.disconnect(name)
+
+    async def _connect(self, name: str, where: str, variables: Mapping[str, str], folder: str) -> _Connection:
+        try:
+            from mcp import Client  # noqa: PLC0415  # an extra, and it takes a second
+        except ImportError:
+            raise MissingExtra.of("connecting tool servers", "mcp") from None
+        ready: asyncio.Future[_Connection] = asyncio.get_running_loop().create_future()
+        leave = asyncio.Event()
+
+        async def live() -> None:
+            # A connection is entered and left in one task, as the SDK asks.
+            try:
+                async with Client(_transport(where, variables, folder)) as client:
+                    tools = await _list(name, client)
+                    task = asyncio.current_task()
+                    assert task is not None  # noqa: S101
+                    ready.set_result(_Connection(name, where, client, tools, leave, task))
+                    await leave.wait()
+            except Exception as error:  # noqa: BLE001  # whatever a server can do wrong
+                if not ready.done():
+                    ready.set_exception(_failed(f"the tool server {name} cannot be used", error))
+
+        task = asyncio.create_task(live())
+        try:
+            return await asyncio.wait_for(asyncio.shield(ready), CONNECT_SECONDS)
+        except TimeoutError:
+            task.cancel()
+            raise McpFailed(
+                f"the tool server {name} did not answer within {CONNECT_SECONDS:g} s. "
+                f"Does {where!r} run an MCP server?"
+            ) from None
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+
+
+def _transport(where: str, variables: Mapping[str, str], folder: str) -> Any:  # noqa: ANN401  # the SDK's own union
+    if where.startswith(("http://", "https://")):
+        return where
+    from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: PLC0415
+
+    try:
+        command, *arguments = shlex.split(where)
+    except ValueError as error:
+        raise BadArguments(f"{where!r} is no command line ({error}).") from None
+    parameters = StdioServerParameters(command=command, args=arguments, env=dict(variables), cwd=folder)
+    # What a server says beside the protocol is for its log, not for the middle of a conversation.
+    return stdio_client(parameters, errlog=Path(os.devnull).open("w", encoding="utf-8"))  # for its life
+
+
+async def _list(server: str, client: Any) -> tuple[McpTool, ...]:  # noqa: ANN401
+    tools: list[McpTool] = []
+    cursor: str | None = None
+    for _ in range(_MOST_PAGES):
+        page = await client.list_tools(cursor=cursor)
+        tools += [_tool(server, tool) for tool in page.tools]
+        cursor = page.next_cursor
+        if not cursor:
+            break
+    return tuple(tools)
+
+
+def _tool(server: str, tool: Any) -> McpTool:  # noqa: ANN401
+    name = f"{server}__{_UNFIT.sub('_', tool.name)}"[:_LONGEST_NAME]
+    function: dict[str, Any] = {"name": name}
+    if tool.description:
+        function["description"] = tool.description
+    function["parameters"] = tool.input_schema
+    return McpTool(name, tool.name, {"type": "function", "function": function})
+
+
+async def _call(connection: _Connection, tool: McpTool, arguments: Mapping[str, Any]) -> str:
+    try:
+        result = await connection.client.call_tool(
+            tool.own_name, dict(arguments), read_timeout_seconds=CALL_SECONDS
+        )
+    except Exception as error:  # noqa: BLE001
+        raise _failed(f"the tool {tool.name} failed", error) from None
+    said = "\n".join(getattr(part, "text", None) or f"[{part.type}]" for part in result.content)
+    return f"error: {said}" if result.is_error else said
+
+
+async def _leave(connection: _Connection) -> None:
+    connection.leave.set()
+    done, _ = await asyncio.wait({connection.task}, timeout=CONNECT_SECONDS)
+    if not done:
+        connection.task.cancel()
+
+
+def _failed(what: str, error: BaseException) -> McpFailed:
+    if isinstance(error, McpFailed | BadArguments | MissingExtra):
+        return error  # type: ignore[return-value]  # said already
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return McpFailed(f"{what}: {type(error).__name__}: {error}.".replace("..", "."))

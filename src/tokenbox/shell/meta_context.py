@@ -1,0 +1,153 @@
+"""What is sent: looking at it, and changing it by hand."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from tokenbox.conversation import Evicted
+from tokenbox.shell import talking
+from tokenbox.shell.errors import BadArguments, NoSuchItem
+from tokenbox.shell.figures import figure, percent, plural
+from tokenbox.shell.screen import Approval
+
+if TYPE_CHECKING:
+    from tokenbox.shell.context import Item
+    from tokenbox.shell.session import Session
+
+ABOUT_WIDTH = 60
+KEPT_EXCHANGES = 1  # by :compact, beside what is pinned
+
+
+def context(session: Session, arguments: str) -> None:
+    """Every item of the next request; the sum is what it counts."""
+    if arguments not in {"", "--json"}:
+        raise BadArguments(":context takes nothing or --json.")
+    items, total = session.context.items(), session.context.total(offered=True)
+    budget = session.context.budget
+    if arguments:
+        record = {
+            "model": session.models.name,
+            "items": [item.to_dict() for item in items],
+            "total": total.value,
+            "exact": total.exact,
+            "counted_by": total.source,
+            "token_budget": budget,
+        }
+        session.screen.text(json.dumps(record, ensure_ascii=False, indent=2))
+        return
+    session.screen.table(
+        ("#", "what", "tokens", "share", "age", "pinned", "begins"),
+        [_row(item, total.value) for item in items]
+        + [("", "total", figure(total), percent(total.value, budget), "", "", f"of {budget:,} tokens")],
+    )
+
+
+def _row(item: Item, total: int) -> tuple[str, ...]:
+    return (
+        "" if item.number is None else str(item.number),
+        item.kind.value,
+        f"{'' if item.exact else '~'}{item.tokens:,}",
+        percent(item.tokens, total) if item.tokens >= 0 else "-",
+        "" if item.age is None else str(item.age),
+        "pinned" if item.pinned else "",
+        item.about if len(item.about) <= ABOUT_WIDTH else f"{item.about[: ABOUT_WIDTH - 3]}...",
+    )
+
+
+def tokens(session: Session, arguments: str) -> None:
+    if not arguments:
+        raise BadArguments(":tokens takes the text to count, as in :tokens hello world")
+    counted = session.models.count_text(arguments)
+    session.screen.text(f"{figure(counted)} ({counted.source})")
+
+
+def budget(session: Session, arguments: str) -> None:
+    """Show the budget, or set it for this session."""
+    conversation = session.context.conversation
+    if arguments:
+        said = arguments.replace(",", "").replace("_", "")
+        if not said.isascii() or not said.isdigit() or len(said) > 12:  # noqa: PLR2004  # as MAX_TOKENS of settings
+            raise BadArguments(":budget takes a whole number of tokens, as in :budget 8000")
+        conversation.token_budget = int(said)
+        session.record.settings_changed()
+    total = session.context.total(offered=True)
+    session.screen.text(
+        f"{figure(total)} of {session.context.budget:,} tokens "
+        f"({percent(total.value, session.context.budget)}); at most {conversation.max_turns:,} exchanges"
+    )
+
+
+def pin(session: Session, arguments: str) -> None:
+    """Keep an exchange from leaving; said again, let it go."""
+    number = _number(arguments, ":pin")
+    conversation = session.context.conversation
+    numbers = session.context.exchange(number)
+    pinned = not any(item.pinned for item in conversation.items() if item.number == number)
+    for one in numbers:
+        (conversation.pin if pinned else conversation.unpin)(one)
+    session.record.pin(numbers, pinned=pinned)
+    what = plural(len(numbers), "message")
+    session.screen.notice(f"[pinned {what}: they stay]" if pinned else f"[unpinned {what}]")
+
+
+def drop(session: Session, arguments: str) -> None:
+    """Take an exchange, or the last output on offer, out of the context."""
+    before = session.context.total(offered=True)
+    if arguments == "last":
+        if not session.context.offers:
+            raise NoSuchItem("no output is on offer.")
+        what = f"the output of {session.context.offers.pop().command}"
+    else:
+        numbers = session.context.exchange(_number(arguments, ":drop"))
+        session.context.drop(numbers)
+        session.record.mark(numbers, "dropped")
+        what = plural(len(numbers), "message")
+    after = session.context.total(offered=True)
+    session.screen.notice(f"[dropped {what}: {figure(before)} -> {figure(after)} tokens]")
+
+
+def reset(session: Session, arguments: str) -> None:
+    """Forget what was said. What was is kept in its session; what comes is a new one."""
+    if arguments:
+        raise BadArguments(":reset takes nothing.")
+    session.context.conversation.reset()
+    session.context.offers = []
+    session.record.leave()
+    session.screen.notice("[the conversation begins anew; notes, project and settings stay]")
+
+
+def compact(session: Session, arguments: str) -> None:
+    """Have the model sum up what was said, show it, and put it in the place of all but the last exchange."""
+    words = arguments.split()
+    yes = "--yes" in words
+    focus = " ".join(word for word in words if word != "--yes")
+    conversation = session.context.conversation
+    pinned = {item.number for item in conversation.items() if item.pinned}
+    window = conversation.window
+    last = session.context.exchange(list(window)[-1]) if window else []
+    gone = [number for number in window if number not in last and number not in pinned]
+    if not gone:
+        session.screen.notice("[nothing to compact: only the last exchange and what is pinned is there]")
+        return
+    said = Evicted(tuple(window[number] for number in gone), conversation.summary)
+    summary = talking.summary_of(session, said, focus)
+    before = session.context.total(offered=True)
+    session.screen.text(summary)
+    size = figure(session.models.count_text(summary))
+    asked = f"This, {size} tokens, would stand for {plural(len(gone), 'message')}."
+    if not yes and session.screen.approves(asked, "Put it there?") is Approval.NO:
+        session.screen.notice("[not compacted; :compact --yes does it without asking]")
+        return
+    conversation.summary = summary
+    session.context.drop(gone)
+    session.record.summarize(gone, summary)
+    after = session.context.total(offered=True)
+    more = "" if after.value < before.value else "; it is no shorter than what it stands for"
+    session.screen.notice(f"[compacted: {figure(before)} -> {figure(after)} tokens{more}]")
+
+
+def _number(arguments: str, command: str) -> int:
+    if not arguments.isascii() or not arguments.isdigit() or len(arguments) > 9:  # noqa: PLR2004
+        raise BadArguments(f"{command} takes the number of an item; :context shows them.")
+    return int(arguments)

@@ -1,0 +1,295 @@
+"""The models a person has configured, the one in use, and who counts for it. A switch switches all."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import urlsplit
+
+from tokenbox.config import Level
+from tokenbox.errors import MissingExtra, TokenboxError
+from tokenbox.providers.counting import NOTHING
+from tokenbox.providers.kinds import Kind
+from tokenbox.providers.target import Bounds, Key, Target
+from tokenbox.shell.errors import KeyNotSent, UnknownModel
+from tokenbox.tokenizers.ownership import BASELINES
+from tokenbox.tokenizers.protocol import TokenizerIdentity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import date
+    from decimal import Decimal
+
+    from tokenbox.catalog import Price
+    from tokenbox.config import Config, Connection
+    from tokenbox.content.message import Message
+    from tokenbox.providers.blocking import BlockingProvider
+    from tokenbox.providers.counting import TokenCount
+
+KEYRING_SERVICE: Final = "tokenbox"
+# Where a project's own settings may send a key: to the service whose key it is, and to this machine.
+_HOSTS_OF_KEYS: Final = {"OPENAI_API_KEY": "api.openai.com", "ANTHROPIC_API_KEY": "api.anthropic.com"}
+_HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_MOST_CACHED: Final = 4096
+
+
+class Models:
+    """``provider`` is always the client of the current model; what counts through it follows every switch.
+
+    ``endpoint`` is a server that was asked for beside the settings: every model is then one of it, and no key
+    of the settings is sent there.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        variables: Mapping[str, str],
+        provider: Callable[[Target], BlockingProvider],
+        endpoint: str | None = None,
+    ) -> None:
+        self._config, self._endpoint = config, endpoint
+        self._make = provider
+        self._provider: BlockingProvider | None = None
+        self._counts: dict[tuple[object, ...], TokenCount] = {}
+        self.keys = Keys(config, variables)
+        self.name = ""
+        self.target = Target(None, "none")
+
+    @property
+    def names(self) -> list[str]:
+        """The names of ``[models.NAME]``."""
+        return self._config.names("models")
+
+    @property
+    def provider(self) -> BlockingProvider:
+        if self._provider is None:
+            self._provider = self._make(self.target)
+        return self._provider
+
+    def use(self, name: str) -> None:
+        """Talk to the model of that name, or of that id at ``--endpoint``. Raises :class:`UnknownModel`."""
+        target = self._target(name)
+        self.name, self.target = name, target
+        if self._provider is not None:
+            self._provider.target = target
+
+    def use_first(self) -> None:
+        """The model of the settings, else the first there is; else none, and the shell says so when asked."""
+        said = self._config.value("model")
+        if said is not None:
+            self.use(str(said))
+        elif self._endpoint is not None:
+            self.use(self._listed_first())
+        elif self.names:
+            self.use(self.names[0])
+
+    @property
+    def label(self) -> str:
+        """The name, as short as a prompt likes it: servers of one model like to give its whole path."""
+        return self.name.rstrip("/").rpartition("/")[2] if self.name.startswith(("/", ".")) else self.name
+
+    def _listed_first(self) -> str:
+        """The first model that the server lists. Raises ``ProviderError``."""
+        self.target = Target(self._endpoint, "")
+        self.provider.target = self.target
+        listed = self.provider.models()
+        if not listed:
+            raise UnknownModel(f"the server at {self.target.root} lists no models. Name one with --model.")
+        return listed[0]
+
+    def _target(self, name: str) -> Target:
+        connection = self._config.connection(name)
+        endpoint = self._endpoint
+        if connection is None and endpoint is None:
+            raise self._unknown(name)
+        policy = self._config.policy_for(name)
+        where = connection.endpoint if connection is not None and endpoint is None else endpoint
+        wait = self._config.value("tokenize.timeout")
+        return Target(
+            where,
+            self._config.model_id(name),
+            Kind.AUTO if connection is None else Kind(connection.kind),
+            None if connection is None or endpoint is not None else self.keys.of(connection),
+            self._tokenizer(name),
+            use_tokenize_endpoint=bool(self._config.value("tokenize.use_endpoint")),
+            context_window=policy.max_ctx,
+            bounds=replace(Bounds(), probe_seconds=float(cast("Decimal", wait))),
+        )
+
+    def _unknown(self, name: str) -> UnknownModel:
+        near = difflib.get_close_matches(name, self.names, 1)
+        if near:
+            hint = f"Did you mean {near[0]}?"
+        elif self.names:
+            hint = f"There are: {', '.join(self.names)}."
+        else:
+            hint = 'Write it to your settings, as [models.NAME] with endpoint = "http://127.0.0.1:8080".'
+        return UnknownModel(f"no model {name!r} is configured. {hint}", name=name)
+
+    def count_text(self, text: str) -> TokenCount:
+        """The tokens of ``text`` for the current model. Never raises; a text is counted once."""
+        return self._counted(("text", text), lambda: self.provider.counted_text(text))
+
+    def count_request(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
+    ) -> TokenCount:
+        """The tokens of a whole request for the current model; none of nothing."""
+        if not messages and not tools:
+            return NOTHING
+        said = json.dumps([messages, tools], ensure_ascii=False)
+        return self._counted(("request", said), lambda: self.provider.count(messages, tools))
+
+    def _counted(self, what: tuple[str, str], count: Callable[[], TokenCount]) -> TokenCount:
+        key = (self.target, *what)
+        if key not in self._counts:
+            found = count()
+            # An estimate of a server that was only busy is not kept: it may count the next time.
+            if not found.exact and self.target.counts_on_server:
+                return found
+            if len(self._counts) >= _MOST_CACHED:
+                self._counts.clear()
+            self._counts[key] = found
+        return self._counts[key]
+
+    def window(self) -> int | None:
+        """The context window of the current model, None if it is not known or its server cannot be asked."""
+        if self.target.endpoint is None:
+            return None
+        try:
+            figure = self.provider.capabilities().context_window
+        except TokenboxError:
+            return None
+        return None if figure is None else figure.value
+
+    def close(self) -> None:
+        if self._provider is not None:
+            self._provider.close()
+
+    @property
+    def reserve_output(self) -> int | None:
+        """The most tokens of an answer, as the settings have it."""
+        return self._config.policy_for(self.name).reserve_out if self.name else None
+
+    def price(self, on: date) -> Price | None:
+        """What the current model costs on a day, None if it is unpriced."""
+        from tokenbox.catalog import price  # noqa: PLC0415  # its data take half a second
+
+        return price(self.target.model, on, configured=self._config.catalog_prices())
+
+    def _tokenizer(self, name: str) -> str | None:
+        """The local tokenizer of a model: its own setting, else its family's, else a baseline in use."""
+        policy = self._config.policy_for(name)
+        if policy.tokenizer is not None:
+            return policy.tokenizer
+        from tokenbox.catalog import tokenizer_family  # noqa: PLC0415
+
+        family = tokenizer_family(policy.model)
+        if family is None or family.name is None:
+            return None
+        own = self._config.tokenizer_names().get(family.name)
+        in_use = [
+            BASELINES[name] for name in cast("Sequence[str]", self._config.value("tokenizers.baselines"))
+        ]
+        return own or (family.name if any(family.name in names for names in in_use) else None)
+
+
+class RequestCounter:
+    """Counts a conversation whole, as the current model does at each call: it follows every switch."""
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+        self._exact = False
+
+    @property
+    def identity(self) -> TokenizerIdentity:
+        """Who counts now. Another model is another, and so is an estimate in the place of a count."""
+        target = self._models.target
+        said = f"{target.endpoint} {target.model} {target.tokenizer} {target.use_tokenize_endpoint}"
+        return TokenizerIdentity(target.model, "", hashlib.sha256(said.encode()).hexdigest(), self._exact)
+
+    def count_messages(
+        self,
+        messages: Sequence[Message | Mapping[str, object]],
+        tools: Sequence[Mapping[str, object]] | None = None,
+        *,
+        add_generation_prompt: bool = True,  # a request always has it
+    ) -> int:
+        plain = [m if isinstance(m, Mapping) else m.to_dict(declared=False) for m in messages]
+        counted = self._models.count_request(plain, tools or ())
+        self._exact = counted.exact
+        return counted.value
+
+    def message_sizes(self, messages: Sequence[Message]) -> list[int]:
+        return [self._models.count_text(message.counted_text).value for message in messages]
+
+
+class Keys:
+    """The keys of the configured models: from the environment or the keyring, and from nowhere else."""
+
+    def __init__(self, config: Config, variables: Mapping[str, str]) -> None:
+        self._config, self._variables = config, variables
+        self._found: dict[tuple[str, str], Key | None] = {}
+        for name in config.names("models"):
+            variable = config.value(("models", name, "key_env"))
+            if variable is not None:
+                self._look_up("key_env", str(variable))
+
+    def of(self, connection: Connection) -> Key | None:
+        """The key of a model, None if it needs none. Raises :class:`KeyNotSent`, ``InvalidTarget``.
+
+        A folder that somebody else wrote must not send a key of this user to a server of its choice.
+        """
+        kind, where = (
+            ("key_env", connection.key_env) if connection.key_env else ("keyring", connection.keyring)
+        )
+        if where is None:
+            return None
+        setting = self._config.setting(("models", connection.name, "endpoint"))
+        host = urlsplit(connection.endpoint or "").hostname
+        if setting.origin.level is Level.PROJECT and host not in {_HOSTS_OF_KEYS.get(where), *_HERE}:
+            raise KeyNotSent(
+                f"the key {where} is not sent to {host}: that address comes from {setting.source}, which "
+                f"others may have written. If you trust it, put [models.{connection.name}] into your own "
+                "settings.",
+                model=connection.name,
+                host=host,
+            )
+        return self._look_up(kind, where)
+
+    def hidden_in(self, text: str) -> str:
+        """``text`` without any key that is known here."""
+        for key in self._found.values():
+            if key is not None:
+                text = key.hidden_in(text)
+        return text
+
+    def without(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """The variables without those that hold a key."""
+        return {name: value for name, value in variables.items() if self.hidden_in(value) == value}
+
+    def _look_up(self, kind: str, where: str) -> Key | None:
+        if (kind, where) not in self._found:
+            value = self._variables.get(where) if kind == "key_env" else _from_keyring(where)
+            self._found[kind, where] = Key(value) if value and value.strip() else None
+        return self._found[kind, where]
+
+
+def _from_keyring(entry: str) -> str | None:
+    try:
+        import keyring  # noqa: PLC0415  # only where one is used
+    except ImportError:
+        raise MissingExtra.of("reading keys from the keyring", "shell") from None
+    from keyring.errors import KeyringError  # noqa: PLC0415
+
+    try:
+        return keyring.get_password(KEYRING_SERVICE, entry)
+    except KeyringError as error:
+        raise KeyNotSent(
+            f"the keyring cannot be read ({type(error).__name__}), so the key {entry} is not known. "
+            "Unlock it, or use key_env.",
+            entry=entry,
+        ) from None

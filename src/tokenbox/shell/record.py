@@ -1,0 +1,175 @@
+"""What outlives the process: the session's messages, and what its calls used. Written as it happens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tokenbox.errors import TokenboxError
+from tokenbox.ledger import Call, Ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from datetime import datetime
+
+    from tokenbox.content.message import Message
+    from tokenbox.providers.counting import TokenCount
+    from tokenbox.store.sessions import Session as StoredSession
+    from tokenbox.store.sessions import SessionInfo
+    from tokenbox.store.stores import Store
+
+
+@dataclass(slots=True, eq=False)
+class Record:
+    """The session in the store. ``open_store`` None: nothing is kept.
+
+    A session is stored from its first message on. If the store fails, that is told once and the session goes
+    on without it: a full disk is no reason to lose a conversation.
+    """
+
+    open_store: Callable[[], Store] | None
+    now: Callable[[], datetime]
+    new_id: Callable[[], str]
+    hide: Callable[[str], str]
+    tell: Callable[[str], None]
+    model: Callable[[], str | None]
+    settings: Callable[[], Mapping[str, object]]
+    project: str | None = None
+    name: str | None = None
+    ledger: Ledger = field(default_factory=Ledger)
+    last_call: Call | None = None
+    positions: dict[int, int] = field(default_factory=dict)
+    summary_position: int | None = None
+    _store: Store | None = None
+    _session: StoredSession | None = None
+
+    @property
+    def store(self) -> Store:
+        """The store, opened on first use. Raises ``StoreError``; without one, :class:`TokenboxError`."""
+        if self._store is None:
+            if self.open_store is None:
+                raise TokenboxError("this session is not kept, as --no-save or a failing store has it.")
+            self._store = self.open_store()
+        return self._store
+
+    @property
+    def kept(self) -> bool:
+        return self.open_store is not None
+
+    @property
+    def stored(self) -> StoredSession | None:
+        """The session in the store, None as long as nothing was said."""
+        return self._session
+
+    def sessions(self) -> list[SessionInfo]:
+        """All stored sessions, what was used last first."""
+        return self.store.sessions.list()
+
+    def go_on_with(self, session: StoredSession, calls: Iterable[Call]) -> None:
+        self._session, self.name = session, session.info.name
+        self.ledger = Ledger(calls)
+
+    def leave(self) -> None:
+        """What comes now is a new session."""
+        self._session, self.name = None, None
+        self.positions, self.summary_position = {}, None
+
+    def append(self, numbered: Mapping[int, Message], count: Callable[[str], TokenCount]) -> None:
+        """Write messages, by their numbers in the conversation; when this returns they are on disk."""
+        if not self.kept:
+            return
+        from tokenbox.store.turns import Turn  # noqa: PLC0415  # the store is imported when it is used
+
+        turns = []
+        for message in numbered.values():
+            counted = count(message.counted_text)
+            turns.append(Turn(message.to_dict(), self.now(), counted.value, exact=counted.exact))
+
+        def write() -> None:
+            written = self._opened().append(*turns)
+            for number, turn in zip(numbered, written, strict=True):
+                if turn.position is not None:
+                    self.positions[number] = turn.position
+
+        self._write(write)
+
+    def mark(self, numbers: Iterable[int], state: str) -> None:
+        """Say of messages that they are ``evicted`` or ``dropped``; they stay in the record."""
+        positions, session = self._positions(numbers), self._session
+        if positions and session is not None:
+            from tokenbox.store.turns import TurnState  # noqa: PLC0415
+
+            self._write(lambda: session.mark(positions, TurnState(state)))
+
+    def summarize(self, numbers: Iterable[int], summary: str) -> None:
+        """Put a summary in the place of messages and of the summary before."""
+        before = [] if self.summary_position is None else [self.summary_position]
+        positions, session = [*before, *self._positions(numbers)], self._session
+        if session is None or not positions:
+            return
+        from tokenbox.store.turns import Turn  # noqa: PLC0415
+
+        turn = Turn({"role": "system", "content": summary}, self.now())
+
+        def write() -> None:
+            self.summary_position = session.summarize(positions, turn).position
+
+        self._write(write)
+
+    def pin(self, numbers: Iterable[int], *, pinned: bool) -> None:
+        session = self._session
+        if session is not None:
+            for position in self._positions(numbers):
+                self._write(lambda at=position: session.pin(at, pinned=pinned))  # type: ignore[misc]
+
+    def settings_changed(self) -> None:
+        """Another model or budget."""
+        if self._session is not None:
+            session = self._session
+            self._write(lambda: session.change(self.now(), model=self.model(), settings=self.settings()))
+
+    def rename(self, name: str) -> None:
+        """Give the session a name. Raises ``SessionError``."""
+        self._opened().change(self.now(), name=name)
+        self.name = name
+
+    def call(self, call: Call) -> None:
+        """Write a call: before it is sent, and again when it has ended."""
+        self.last_call = call
+        self.ledger.record(call)
+        if self.kept:
+            self._write(lambda: self.store.calls.record(call))
+
+    def close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    def _opened(self) -> StoredSession:
+        if self._session is None:
+            name = self.name if self.name is not None else f"{self.now():%Y-%m-%d %H:%M:%S}"
+            session_id = self.new_id()
+            self._session = self.store.sessions.create(
+                session_id,
+                name,
+                self.now(),
+                model=self.model(),
+                project=self.project,
+                settings=self.settings(),
+            )
+            self.name = name
+        return self._session
+
+    @property
+    def session_id(self) -> str | None:
+        return None if self._session is None else self._session.info.id
+
+    def _positions(self, numbers: Iterable[int]) -> list[int]:
+        return [self.positions[number] for number in numbers if number in self.positions]
+
+    def _write(self, write: Callable[[], object]) -> None:
+        try:
+            write()
+        except TokenboxError as error:
+            self.open_store = None
+            self.tell(f"From here on this session is not kept: {error.message}")

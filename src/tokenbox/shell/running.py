@@ -1,0 +1,288 @@
+"""Runs a command as a shell would, one after the other: folder, environment and status carry over.
+
+Each command runs in a shell of its own, which at its end reports where it was and what it had exported; so
+``cd``, ``export``, ``unset`` and ``VAR=x command`` are the shell's own, quoting and all. Shell variables that
+are not exported, functions and aliases end with their line.
+
+On a terminal the command has a pseudo-terminal: it has colours and pagers, asks for passwords, and Ctrl-C
+reaches it and nobody else. Elsewhere it has a pipe and no input.
+"""
+
+from __future__ import annotations
+
+import os
+import pty
+import selectors
+import shutil
+import signal
+import subprocess
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from tokenbox.shell.cleaning import Capture
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+T = TypeVar("T")
+
+# Shells that understand the script below; the user's own may be another, such as fish.
+_POSIX_SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash", "ksh", "mksh", "ash"})
+# $1 command, $2 status before it, $3 descriptor for the report, $4 env(1), $5 terminal or nothing.
+# dash cannot redirect to descriptors over 9, so the report goes to its file.
+_SCRIPT: Final = """\
+if [ -n "$5" ]; then exec <"$5" >"$5" 2>&1; fi
+trap '__status=$?; { printf "%s\\0" "$PWD"; "$4" -0; } >"/dev/fd/$3" 2>/dev/null; exit $__status' EXIT
+__restore() { return "$1"; }
+__restore "$2"
+eval "$1"
+"""
+_OURS: Final = frozenset({"_", "SHLVL", "__status"})  # of the reporting shell, not of the user
+_CHUNK: Final = 65_536
+_LOOK_SECONDS: Final = 0.05  # how often to see whether a command that left others behind has ended
+_INTERRUPTS: Final = (signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+_NOT_FOUND, _SIGNALLED = 127, 128
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where commands run: the folder, the exported variables, and the status of the command before."""
+
+    folder: str
+    variables: Mapping[str, str]
+    status: int = 0
+
+    def path(self, name: str) -> str:
+        """A file's name as the user means it here: relative to this folder, ``~`` is home."""
+        return os.path.join(self.folder, os.path.expanduser(name))  # noqa: PTH111, PTH118  # for any text
+
+    def has(self, program: str) -> bool:
+        """Whether a command of this name can be run here."""
+        if program in _BUILTINS:
+            return True
+        path = os.path.join(self.folder, program) if "/" in program else program  # noqa: PTH118  # as the shell does
+        return bool(program) and shutil.which(path, path=self.variables.get("PATH")) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A command that has ended. ``place`` is where the next one runs."""
+
+    command: str
+    output: Capture
+    place: Place
+    seconds: float
+
+    @property
+    def status(self) -> int:
+        return self.place.status
+
+
+@dataclass(frozen=True, slots=True)
+class Keyboard:
+    """The terminal a command is run on behalf of: its descriptor, and how to ask for its size."""
+
+    descriptor: int
+    size: Callable[[], os.terminal_size] = field(default=shutil.get_terminal_size)
+
+
+# What is no program of its own but a person would run.
+_BUILTINS: Final = frozenset(
+    {".", "alias", "cd", "command", "echo", "eval", "exit", "export", "for", "if", "printf", "pwd", "read"}
+    | {
+        "set",
+        "source",
+        "test",
+        "time",
+        "trap",
+        "type",
+        "ulimit",
+        "umask",
+        "unset",
+        "until",
+        "while",
+        "{",
+        "(",
+    }
+)
+
+
+def run(command: str, place: Place, show: Callable[[bytes], None], keyboard: Keyboard | None = None) -> Ran:
+    """Run ``command`` and hand its output, both streams in order, to ``show`` as it comes.
+
+    Never raises for what the command does: a status is a status. An interrupt (Ctrl-C) is passed to the
+    command; the third within one command ends it for good.
+    """
+    started = time.monotonic()
+    output, report = Capture(), bytearray()
+    if not os.path.isdir(place.folder):  # noqa: PTH112
+        return _impossible(command, place, show, f"{place.folder} is no folder any more: cd to another.\n")
+    ours, theirs = os.pipe()
+    source, other = pty.openpty() if keyboard is not None else os.pipe()
+    try:
+        terminal = os.ttyname(other) if keyboard is not None else ""
+        if keyboard is not None:
+            _resize(source, keyboard)
+        arguments = [command, str(place.status), str(theirs), shutil.which("env") or "/usr/bin/env", terminal]
+        try:
+            process = subprocess.Popen(  # noqa: S603  # the user's own command, in the user's own shell
+                [_shell(place), "-c", _SCRIPT, "tokenbox", *arguments],
+                cwd=place.folder,
+                env=dict(place.variables),
+                stdin=subprocess.DEVNULL,
+                stdout=other,
+                stderr=other,
+                pass_fds=(theirs,),
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            return _impossible(command, place, show, f"the command cannot be run: {error}.\n")
+        os.close(theirs)
+        theirs = -1
+        if keyboard is None:
+            os.close(other)
+            other = -1
+
+        def take(data: bytes) -> None:
+            output.add(data)
+            show(data)
+
+        with _raw(keyboard, source):
+            _Pump(process, {source: take, ours: report.extend}, keyboard, source).run()
+        status = process.returncode
+    finally:
+        for descriptor in (ours, theirs, source, other):
+            if descriptor >= 0:
+                os.close(descriptor)
+    after = _reported(bytes(report), place)
+    status = _SIGNALLED - status if status < 0 else status
+    return Ran(command, output, replace(after, status=status), time.monotonic() - started)
+
+
+def _shell(place: Place) -> str:
+    """The user's shell if it is of the family of sh, else sh."""
+    shell = place.variables.get("SHELL", "")
+    return shell if os.path.basename(shell) in _POSIX_SHELLS and os.access(shell, os.X_OK) else "/bin/sh"  # noqa: PTH119
+
+
+def _impossible(command: str, place: Place, show: Callable[[bytes], None], said: str) -> Ran:
+    output = Capture()
+    output.add(said.encode("utf-8", "replace"))
+    show(said.encode("utf-8", "replace"))
+    return Ran(command, output, replace(place, status=_NOT_FOUND), 0.0)
+
+
+def _reported(report: bytes, before: Place) -> Place:
+    """Where the command ended, if it said so: ``exec`` and a kill leave no report."""
+    fields = report.split(b"\x00")
+    if len(fields) < 2 or fields[-1] or not fields[0]:  # noqa: PLR2004  # the folder, and an end behind the last
+        return before
+    variables = dict(os.fsdecode(item).split("=", 1) for item in fields[1:-1] if b"=" in item)
+    kept = {name: value for name, value in variables.items() if name not in _OURS}
+    kept |= {name: before.variables[name] for name in _OURS if name in before.variables}
+    return Place(os.fsdecode(fields[0]), kept)
+
+
+class _Pump:
+    """Passes on what comes until the command has ended and everything it wrote is here."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        sinks: Mapping[int, Callable[[bytes], object]],
+        keyboard: Keyboard | None,
+        source: int,
+    ) -> None:
+        self._process, self._sinks, self._keyboard, self._source = process, sinks, keyboard, source
+        self._interrupts = iter(_INTERRUPTS)
+        self._open = set(sinks)
+
+    def run(self) -> None:
+        with selectors.DefaultSelector() as selector:
+            for descriptor in self._sinks:
+                os.set_blocking(descriptor, False)
+                selector.register(descriptor, selectors.EVENT_READ)
+            if self._keyboard is not None:
+                selector.register(self._keyboard.descriptor, selectors.EVENT_READ)
+            while self._uninterrupted(lambda: self._step(selector)):
+                pass
+        self._uninterrupted(self._process.wait)
+
+    def _step(self, selector: selectors.BaseSelector) -> bool:
+        """Pass on what is there; whether there may be more."""
+        ended = self._process.poll() is not None
+        ready = [key.fd for key, _ in selector.select(0 if ended else _LOOK_SECONDS)]
+        more = False
+        for descriptor in ready:
+            if self._keyboard is not None and descriptor == self._keyboard.descriptor:
+                if not _type(self._keyboard, self._source):
+                    selector.unregister(descriptor)
+                continue
+            more = True
+            data = _read(descriptor)
+            if data:
+                self._sinks[descriptor](data)
+            else:
+                selector.unregister(descriptor)
+                self._open.discard(descriptor)
+        return bool(self._open) and (more or not ended)
+
+    def _uninterrupted(self, work: Callable[[], T]) -> T:
+        """``work``, begun again after an interrupt, which goes to the command instead."""
+        while True:
+            try:
+                return work()
+            except KeyboardInterrupt:
+                with suppress(OSError):
+                    os.killpg(self._process.pid, next(self._interrupts, signal.SIGKILL))
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, _CHUNK)
+    except BlockingIOError:
+        return b""
+    except OSError:  # a pseudo-terminal that nobody holds open any more
+        return b""
+
+
+def _type(keyboard: Keyboard, source: int) -> bool:
+    """Pass on what was typed; whether there may be more."""
+    typed = _read(keyboard.descriptor)
+    with suppress(OSError):
+        os.write(source, typed)
+    return bool(typed)
+
+
+@contextmanager
+def _raw(keyboard: Keyboard | None, source: int) -> Iterator[None]:
+    """The person's terminal passes every key on as it is, while the command has its own."""
+    if keyboard is None:
+        yield
+        return
+    import termios  # noqa: PLC0415  # where there is a terminal, there is termios
+    import tty  # noqa: PLC0415
+
+    def resized(_number: int, _frame: object) -> None:
+        _resize(source, keyboard)
+
+    before = termios.tcgetattr(keyboard.descriptor)
+    handler = signal.signal(signal.SIGWINCH, resized)
+    try:
+        tty.setraw(keyboard.descriptor)
+        yield
+    finally:
+        termios.tcsetattr(keyboard.descriptor, termios.TCSADRAIN, before)
+        signal.signal(signal.SIGWINCH, handler)
+
+
+def _resize(source: int, keyboard: Keyboard) -> None:
+    import fcntl  # noqa: PLC0415
+    import struct  # noqa: PLC0415
+    import termios  # noqa: PLC0415
+
+    columns, lines = keyboard.size()
+    with suppress(OSError):
+        fcntl.ioctl(source, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))

@@ -1,0 +1,162 @@
+"""A session: takes a line, does what it means, writes to its screen. It knows no terminal and no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tokenbox import tokenizers
+from tokenbox.content.lenses.tokens import ends_tokens
+from tokenbox.errors import TokenboxError
+from tokenbox.shell import figures, lines, meta, proposals, talking
+from tokenbox.shell.offers import Offer, offer
+from tokenbox.shell.running import Place, Ran, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tokenbox.config import Config
+    from tokenbox.shell.context import Context
+    from tokenbox.shell.mcp_tools import McpTools
+    from tokenbox.shell.memory import Memory
+    from tokenbox.shell.models import Models
+    from tokenbox.shell.prompt import Template
+    from tokenbox.shell.record import Record
+    from tokenbox.shell.screen import Screen
+    from tokenbox.shell.settings import Settings
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """Everything a session is. ``models`` knows the current one, ``context`` what is sent to it."""
+
+    screen: Screen
+    config: Config
+    settings: Settings
+    models: Models
+    context: Context
+    record: Record
+    place: Place
+    memory: Memory
+    mcp: McpTools
+    template: Template
+    new_id: Callable[[], str]
+    proposals_on: bool = False
+    last_proof: Mapping[str, object] | None = None
+    ended: bool = False
+    approved: set[str] = field(default_factory=set)
+
+    def take(self, line: str) -> None:
+        """Do what ``line`` means. Bad input and failing servers are said, and end nothing."""
+        try:
+            self._take(line)
+        except TokenboxError as error:
+            self.screen.problem(error)
+
+    def _take(self, line: str) -> None:
+        match lines.parse(line, self.place.has):
+            case lines.Meta(name, arguments):
+                meta.find(name).handler(self, arguments)
+            case lines.Command(text, question):
+                self.run(text, asked=bool(question))
+                if question:
+                    talking.say(self, question)
+            case lines.Say(text):
+                talking.say(self, text)
+
+    def run(self, command: str, *, asked: bool = False) -> None:
+        """Run a command of the user's and offer its output, if it has any or is asked about."""
+        ran = run(command, self.place, self.screen.command_output, self.screen.keyboard)
+        self.place = ran.place
+        told = [f"exit status {ran.status}"] if ran.status else []
+        if self.settings.output_tokens and (ran.output.size or asked):
+            made = self.offered(ran)
+            gone = self.context.offer(made)
+            told.append(self._told(made))
+            if gone:
+                told.append(f"no longer on offer: {', '.join(one.command for one in gone)}")
+        if told:
+            self.screen.notice(f"[{'; '.join(told)}]")
+
+    def offered(self, ran: Ran) -> Offer:
+        """The output of a command, as a model is told of it."""
+        return offer(ran, self._output_budget, self.tokenizer, self.models.keys.hidden_in)
+
+    def cut(self, text: str) -> str:
+        """A text within the budget of outputs: head and tail kept, and said so."""
+        return ends_tokens(text, self._output_budget, self.tokenizer)
+
+    @property
+    def model_names(self) -> list[str]:
+        return self.models.names
+
+    @property
+    def session_names(self) -> list[str]:
+        """For completion, which never fails."""
+        try:
+            return [info.name for info in self.record.sessions()]
+        except TokenboxError:
+            return []
+
+    @property
+    def _output_budget(self) -> int:
+        return max(1, min(self.settings.output_tokens, self.context.budget // 2))
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """What cuts outputs: the local tokenizer of the model, so that a cut makes no request."""
+        name = self.models.target.tokenizer
+        try:
+            return tokenizers.get("chars4" if name is None else name)
+        except TokenboxError:
+            return tokenizers.get("chars4")
+
+    def _told(self, made: Offer) -> str:
+        size = figures.figure(self.models.count_text(made.text))
+        if made.binary:
+            return f"the output is no text; only its size is on offer, {size} tokens"
+        if made.cut:
+            about = "" if self.tokenizer.identity.exact else "~"
+            return (
+                f"{size} tokens on offer, the middle of {about}{made.whole:,} left out; :drop last undoes it"
+            )
+        return f"{size} tokens on offer; :drop last undoes it"
+
+    def prompt(self) -> str:
+        """The prompt with its figures."""
+        total = self.context.total(offered=True) if "ctx_used" in self.template.fields else None
+        return self.template.filled(
+            {
+                "model": self.models.label or "no model",
+                "ctx_used": "" if total is None else figures.figure(total),
+                "ctx_budget": f"{self.context.budget:,}",
+                "cost": figures.cost(self.record.ledger.total),
+                "folder": self.place.folder,
+                "status": str(self.place.status),
+                "session": self.record.name or "new",
+            }
+        )
+
+    def complete(self, words: Sequence[str]) -> list[tuple[str, str]]:
+        """See :func:`tokenbox.shell.meta.completions`."""
+        return meta.completions(self, words)
+
+    def tools(self) -> list[Mapping[str, object]]:
+        """The tools that the model is told of."""
+        return [*([proposals.RUN_COMMAND] if self.proposals_on else []), *self.mcp.schemas]
+
+    def settings_to_keep(self) -> Mapping[str, object]:
+        """What a session is set to beside its messages. No key is among it."""
+        project = self.context.project
+        return {
+            "token_budget": self.context.budget,
+            "project": None if project is None else project.path,
+            "tools": self.proposals_on,
+            "folder": self.place.folder,
+        }
+
+    def close(self) -> None:
+        self.mcp.close()
+        self.record.close()
+        self.models.close()

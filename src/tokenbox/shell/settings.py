@@ -1,0 +1,65 @@
+"""The settings of the shell, read once from the configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, cast
+
+from tokenbox.config import Level
+
+if TYPE_CHECKING:
+    from tokenbox.config import Config
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """``output_tokens``: what an output may take of the context. ``allow``: what the model may run unasked.
+
+    ``problems``: what a person should be told of.
+    """
+
+    token_budget: int
+    max_turns: int
+    low_water: Decimal
+    output_tokens: int
+    summarize: bool
+    system: str
+    project: bool
+    tools: bool
+    prompt: str
+    cap: Decimal | None
+    allow: tuple[str, ...]
+    problems: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, config: Config) -> Settings:
+        def value(name: str) -> object:
+            return config.value(f"shell.{name}")
+
+        allow, problems = _own_list(config)
+        cap = config.value("cost.cap_at_dollars")
+        return cls(
+            cast("int", value("token_budget")),
+            cast("int", value("max_turns")),
+            cast("Decimal", value("low_water")),
+            cast("int", value("output_tokens")),
+            bool(value("summarize")),
+            str(value("system") or ""),
+            bool(value("project")),
+            bool(value("tools")),
+            str(value("prompt")),
+            cap if isinstance(cap, Decimal) else None,
+            allow,
+            (*config.problems, *problems),
+        )
+
+
+def _own_list(config: Config) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The commands the person allows, and what is wrong: a project's files must not allow any."""
+    setting = config.setting("shell.allow")
+    allowed = cast("tuple[str, ...]", setting.value)
+    if allowed and setting.origin.level is Level.PROJECT:
+        own = "Only your own settings may allow commands, so each will be asked for."
+        return (), (f"shell.allow in {setting.source} is not used. {own}",)
+    return allowed, ()

@@ -1,0 +1,130 @@
+"""A session put together, from settings and from what was asked for on the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tokenbox.conversation import Conversation
+from tokenbox.providers.blocking import BlockingProvider
+from tokenbox.providers.errors import ProviderError
+from tokenbox.shell import instructions, talking
+from tokenbox.shell.context import Context
+from tokenbox.shell.mcp_tools import McpTools
+from tokenbox.shell.memory import Memory
+from tokenbox.shell.meta_sessions import go_on_with
+from tokenbox.shell.models import Models, RequestCounter
+from tokenbox.shell.prompt import Template
+from tokenbox.shell.record import Record
+from tokenbox.shell.running import Place
+from tokenbox.shell.session import Session
+from tokenbox.shell.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+    from pathlib import Path
+
+    from tokenbox.config import Config
+    from tokenbox.shell.screen import Screen
+    from tokenbox.store.stores import Store
+
+
+# A model of a server that could not be asked what it has. Servers of one model take any name.
+NAMELESS = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a session takes from outside. ``open_store`` None: nothing is kept."""
+
+    folder: str
+    variables: Mapping[str, str]
+    now: Callable[[], datetime]
+    new_id: Callable[[], str]
+    memory: Path
+    open_store: Callable[[], Store] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What was asked for beside the settings."""
+
+    endpoint: str | None = None
+    name: str | None = None
+    resume: bool = False
+    must_answer: bool = False  # a server that cannot be asked now ends it
+
+
+def begin(screen: Screen, config: Config, world: World, wishes: Wishes = Wishes()) -> Session:  # frozen
+    """A session that is ready for its first line. Raises ``TokenboxError``."""
+    settings = Settings.of(config)
+    models = Models(config, world.variables, BlockingProvider, wishes.endpoint)
+    try:
+        models.use_first()
+    except ProviderError as error:
+        if wishes.must_answer:
+            raise
+        screen.problem(error)
+        models.use(NAMELESS)
+    conversation = Conversation(
+        count=RequestCounter(models),
+        max_turns=settings.max_turns,
+        token_budget=settings.token_budget,
+        low_water=settings.low_water,
+    )
+    memory, mcp = Memory(world.memory), McpTools()
+    # The session is made of these, and they ask it later.
+    context = Context(
+        conversation,
+        models,
+        settings.system,
+        lambda: session.tools(),  # noqa: PLW0108
+        lambda: memory.notes,
+    )
+    record = Record(
+        world.open_store,
+        world.now,
+        world.new_id,
+        models.keys.hidden_in,
+        screen.notice,
+        lambda: models.name or None,
+        lambda: session.settings_to_keep(),  # noqa: PLW0108
+        project=None if config.root is None else str(config.root),
+        name=None if wishes.resume else wishes.name,
+    )
+    session = Session(
+        screen,
+        config,
+        settings,
+        models,
+        context,
+        record,
+        Place(world.folder, dict(world.variables)),
+        memory,
+        mcp,
+        Template(settings.prompt),
+        world.new_id,
+        proposals_on=settings.tools,
+    )
+    if settings.summarize:
+        conversation.summarize = talking.summarize_evicted(session)
+    if settings.project:
+        context.project = instructions.find(world.folder)
+    for problem in settings.problems:
+        screen.notice(problem)
+    if wishes.resume:
+        resume(session, wishes.name)
+    return session
+
+
+def resume(session: Session, name: str | None) -> None:
+    """Go on with the session of that name, or with the one that was used last."""
+    sessions = session.record.store.sessions
+    if name is None:
+        found = sessions.list(session.record.project) or sessions.list()
+        if not found:
+            session.screen.notice("[there is no session to go on with; this is a new one]")
+            return
+        name = found[0].id
+    go_on_with(session, sessions.open(name))
