@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.errors import ContextCriticalOverflow, EmptyInput
 from tokenbox.override import Override
+from tokenbox.policy.chunks import Kind
 from tokenbox.policy.counting import tokens_of
 from tokenbox.policy.errors import InvalidPolicy
 from tokenbox.policy.messages import is_exact
@@ -108,9 +109,11 @@ def _remedies(
     alternatives: Alternatives,
 ) -> tuple[Remedy, ...]:
     """Single changes, each of which is enough: ask for less, send less, use a larger window."""
+    cut = _cut_chunks(request, limits, counter, strategy, model)
     found: list[Remedy | None] = [
         _lower_max_tokens(tokens_in, limits),
-        _cut_chunks(request, limits, counter, strategy, model),
+        _cut_one(request, limits, counter, model) if cut is not None and len(cut.cuts) > 1 else None,
+        cut,
         _larger_window(tokens_in, limits, alternatives(tokens_in)),
     ]
     return tuple(remedy for remedy in found if remedy is not None)
@@ -139,6 +142,19 @@ def _cut_chunks(
     except (ContextCriticalOverflow, EmptyInput):
         return None
     return CutChunks(plan) if plan.total > 0 and not limits.denies(plan.total) else None
+
+
+def _cut_one(request: Request, limits: Limits, counter: Counts, model: str | None) -> CutChunks | None:
+    """One cut in the largest section that may be cut, where that is enough and the strategy makes several."""
+    if request.kind is not Kind.SECTIONS:
+        return None
+    flexible = [i for i, section in enumerate(request.sections) if section.shrink != 0]
+    largest = max(flexible, key=lambda i: (len(request.texts[i]), -i), default=None)
+    only = tuple(
+        section if i == largest else replace(section, shrink=0) for i, section in enumerate(request.sections)
+    )
+    alone = _cut_chunks(replace(request, items=only), limits, counter, "box", model)
+    return alone if alone is not None and not alone.plan.dropped else None
 
 
 def _larger_window(tokens_in: int, limits: Limits, models: Sequence[str]) -> LargerWindow:
