@@ -90,9 +90,9 @@ def table(results: dict[str, Any]) -> str:
             f"`make bench`, {results['when']}.{quick} {here['processor']}, {here['cpus']} processors, "
             f"{here['system']}, Python {'.'.join(map(str, sys.version_info[:3]))}; load before "
             f"{here['load_before'][0]:.1f}, after {results['load'][0]:.1f}.\n\n"
-            f"Packs of {results['size'] / 1e6:.0f} MB of content: blocks of the standard library's sources of 1 KB "
-            f"to {LARGEST >> 20} MiB, a process for each measurement; medians. MB are of content, whatever they "
-            "take when stored. Every pack that is read is compared with what was written."
+            f"Packs of {results['size'] / 1e6:.0f} MB of content: blocks of the library's sources of "
+            f"1 KB to {LARGEST >> 20} MiB, a process for each measurement; medians. MB are of content, "
+            "whatever they take when stored. Every pack that is read is compared with what was written."
         ),
         f"**{sum(row.met is True for row in memory)} met, {len(lost)} lost.**",
         *(["Lost:\n\n" + "\n".join(lost)] if lost else []),

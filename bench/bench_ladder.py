@@ -101,11 +101,11 @@ def table(results: dict[str, Any]) -> str:
             f"`make bench`, {results['when']}.{quick} {here['processor']}, {here['cpus']} processors, "
             f"{here['system']}, Python {'.'.join(map(str, sys.version_info[:3]))}; load before "
             f"{here['load_before'][0]:.1f}, after {results['load'][0]:.1f}.\n\n"
-            "N code blocks of about 100 o200k tokens, each with a summary, of all five priorities, as XML into a "
-            "half, a tenth and a hundredth of what they count together, contents counted before (a cache that is "
-            "warm, so that the ladder is measured and not tiktoken); medians. What is rendered and counted is "
-            "recorded in a run of its own, without a cache. Counted are texts, small windows around the markup "
-            "included."
+            "N code blocks of about 100 o200k tokens, each with a summary, of all five priorities, as XML "
+            "into a half, a tenth and a hundredth of what they count together, contents counted before (a "
+            "cache that is warm, so that the ladder is measured and not tiktoken); medians. What is rendered "
+            "and counted is recorded in a run of its own, without a cache. Counted are texts, small windows "
+            "around the markup included."
         ),
         f"**{sum(row.met is True for row in rows)} met, {len(lost)} lost.**",
         *(["Lost:\n\n" + "\n".join(lost)] if lost else []),
