@@ -30,7 +30,8 @@ _VENDORED = frozenset(
     {"vendor", "_vendor", "vendored", "third_party", "thirdparty", "node_modules", "bower_components", "pods"}
 )
 _MARK = re.compile(
-    rb"@generated\b|\b(?:code|file|auto-?|automatically) generated\b.{0,200}\bdo not (?:edit|modify)\b",
+    rb"@generated\b|--hash=sha256:[0-9a-f]{64}\b|"
+    rb"\b(?:code|file|auto-?|automatically) generated\b.{0,200}\bdo not (?:edit|modify)\b",
     re.IGNORECASE | re.DOTALL,
 )
 # Marks stand at the top. Marks are also written about, so not far down.
@@ -60,7 +61,10 @@ def is_vendored(path: str) -> bool:
 
 
 def is_generated(path: str, content: bytes) -> bool:
-    """Whether a program wrote it: by its name, by a mark such as ``@generated`` at its top, or minified."""
+    """Whether a program wrote it: by its name, by a mark at its top such as ``@generated``, or minified.
+
+    The hash of a package is such a mark too: requirements that are locked go by any name.
+    """
     if is_lock(path) or _NAMES.search(path) or _MARK.search(content, 0, _LOOKED_AT):
         return True
     long_lines = len(content) >= _MINIFIED_FROM and len(content) > _MINIFIED_LINE * (content.count(b"\n") + 1)
