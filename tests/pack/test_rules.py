@@ -135,7 +135,8 @@ def test_default_priorities(folder: Make, packed: Packed) -> None:
     )
     assert priorities(result) == {
         "LICENSE": "background", "README.md": "high", "app.min.js": "background", "bundle.js": "background",
-        "gen.py": "background", "locked.txt": "background", "package-lock.json": "background", "src/foo_test.go": "low",
+        "gen.py": "background", "locked.txt": "background", "package-lock.json": "background",
+        "src/foo_test.go": "low",
         "src/pkg/__main__.py": "high", "src/x.py": "normal", "tests/test_x.py": "low",
         "vendor/lib.py": "background",
     }  # fmt: skip
