@@ -9,6 +9,7 @@ import typer
 
 from tokenbox.cli import request, terminal
 from tokenbox.cli.outcome import Exit, reporting
+from tokenbox.cli.proving import Proof, ProofDir, ProofTexts, proving
 from tokenbox.cli.streams import json_bytes, write_bytes
 from tokenbox.render.lines import Span, Style, printable
 
@@ -49,6 +50,9 @@ def enforce(  # noqa: PLR0913, PLR0917  # one parameter per option
         ),
     ] = None,
     as_json: request.AsJson = False,
+    proof: Proof = False,
+    proof_texts: ProofTexts = False,
+    proof_dir: ProofDir = None,
 ) -> int:
     """Say whether a request may be sent to a model: exit status 0, or 4 if it is refused.
 
@@ -57,7 +61,10 @@ def enforce(  # noqa: PLR0913, PLR0917  # one parameter per option
 
     Example: tokenbox enforce --model gpt-4o --max-tokens 1000 rules.md notes.md
     """
-    with reporting(as_json=as_json):
+    with (
+        reporting(as_json=as_json),
+        proving(proof=proof, texts=proof_texts, folder=proof_dir) as prover,
+    ):
         given = request.Given(files or (), messages, document, pack).read()
         from tokenbox import ctx, override  # noqa: PLC0415
 
@@ -73,12 +80,14 @@ def enforce(  # noqa: PLR0913, PLR0917  # one parameter per option
                 tokenizer=tokenizer,
                 strategy=strategy,
                 config=config,
+                proof=prover,
             )
         if as_json:
             write_bytes(json_bytes(found.to_dict()))
         else:
             terminal.show(_picture(found))
-    return Exit.OK if found.ok else Exit.REFUSED
+        status = Exit.OK if prover is None else prover.status()
+    return status if found.ok else Exit.REFUSED
 
 
 def _picture(found: Enforcement) -> list[Line]:

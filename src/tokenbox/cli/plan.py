@@ -8,6 +8,7 @@ import typer
 
 from tokenbox.cli import request, terminal
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.proving import Proof, ProofDir, ProofTexts, proving
 from tokenbox.cli.streams import STDIN, json_bytes, write_bytes, write_file
 from tokenbox.render.lines import Span, Style, printable
 
@@ -43,6 +44,9 @@ def plan(  # noqa: PLR0913, PLR0917  # one parameter per option
         str | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write what would be sent there; - prints it."),
     ] = None,
+    proof: Proof = False,
+    proof_texts: ProofTexts = False,
+    proof_dir: ProofDir = None,
 ) -> int:
     """Plan what of a request would be sent within a model's limits. Nothing is sent.
 
@@ -50,7 +54,10 @@ def plan(  # noqa: PLR0913, PLR0917  # one parameter per option
 
     Example: tokenbox plan --model gpt-4o --reserve-out 1000 --headroom 0.05 rules.md notes.md
     """
-    with reporting(as_json=as_json):
+    with (
+        reporting(as_json=as_json),
+        proving(proof=proof, texts=proof_texts, folder=proof_dir) as prover,
+    ):
         if as_json and output == STDIN:
             raise UsageProblem("--json and -o - both go to standard output. Name a file for the text.")
         given = request.Given(files or (), messages, document, pack).read()
@@ -65,6 +72,7 @@ def plan(  # noqa: PLR0913, PLR0917  # one parameter per option
                 model=request.model_of(model, given, config),
                 tokenizer=tokenizer,
                 config=config,
+                proof=prover,
             )
         if output is not None and output != STDIN:
             write_file(output, found.emitted)
@@ -74,7 +82,7 @@ def plan(  # noqa: PLR0913, PLR0917  # one parameter per option
             write_bytes(json_bytes(found.to_dict()))
         else:
             terminal.show(_picture(found))
-    return Exit.OK
+        return Exit.OK if prover is None else prover.status()
 
 
 def _picture(found: PackPlan) -> list[Line]:

@@ -299,7 +299,8 @@ def _tokens(predicate: Record) -> str:
     """What was emitted of the budget."""
     about = "" if cast("Record", predicate["tokenizer"])["exact"] else "~"
     budget = cast("Record", cast("Record", predicate["budget"])["tokens"])["value"]
-    total = cast("Record", predicate["figures"]).get("total")
+    figures = cast("Record", predicate["figures"])
+    total = figures.get("total", figures.get("tokens_in"))
     said = "-" if total is None else f"{about}{total}"
     return said if budget is None else f"{said} of {budget}"
 
@@ -349,7 +350,11 @@ def _page(contents: Contents, made: Record) -> Iterator[str]:
 
 
 def _records(inputs: Sequence[Record], decisions: Sequence[Record]) -> Iterator[str]:
-    outcomes = {str(record["id"]): record for record in decisions if "action" not in record}
+    outcomes = {
+        str(record.get("id", number)): record
+        for number, record in enumerate(decisions, 1)
+        if "action" not in record
+    }
     yield ""
     for record in inputs:
         tokens = "?" if record["tokens"] is None else record["tokens"]
@@ -357,13 +362,13 @@ def _records(inputs: Sequence[Record], decisions: Sequence[Record]) -> Iterator[
         became = "" if decided is None else f" -> {decided.get('decision')} {decided.get('size')}"
         source = "" if record["from"] is None else f"  {record['from']}"
         yield f"{record['id']}: {record['kind']}, {tokens} tokens, {record['bytes']} bytes{became}{source}"
-    for record in outcomes.values():
-        yield f"{record['id']}:{_pairs({k: v for k, v in record.items() if k != 'id'})}"
+    for name, record in outcomes.items():
+        yield f"{name}:{_pairs({k: v for k, v in record.items() if k != 'id'})}"
     steps = [record for record in decisions if "action" in record]
     if steps:
         yield ""
     for number, step in enumerate(steps, 1):
-        yield f"{number}. {step['action']} {step['id']}: {step.get('why')}"
+        yield f"{number}. {step['action']} {step.get('id')}: {step.get('why')}"
 
 
 def _pairs(record: Record) -> str:

@@ -100,8 +100,9 @@ def _fields(contents: Contents, besides: Collection[str]) -> Iterator[tuple[str,
 
 def _named(group: str, records: Sequence[Record], besides: Collection[str]) -> Iterator[tuple[str, object]]:
     seen = Counter[str]()
-    for record in records:
-        name = str(record["id"])
+    for number, record in enumerate(records, 1):
+        # A decision about the whole has no id.
+        name = str(record.get("id", number))
         seen[name] += 1
         label = name if seen[name] == 1 else f"{name} #{seen[name]}"
         rest = {key: value for key, value in record.items() if key != "id" and key not in besides}

@@ -102,7 +102,7 @@ def read_manifest(data: bytes, bundle_id: str) -> Manifest:
 
 def read_records(data: bytes, name: str) -> list[Record]:
     """The lines of ``inputs.jsonl`` or ``decisions.jsonl``. Raises :class:`BundleInvalid`."""
-    shape = _INPUT if name == INPUTS else _decision
+    shape = _INPUT if name == INPUTS else _TABLE
     if data and not data.endswith(b"\n"):
         raise BundleInvalid("does not end with a newline.", file=name)
     records: list[Record] = []
@@ -208,11 +208,6 @@ def _subject(value: object) -> str | None:
         return "is a list of one"
     wrong = _wrong(value[0], _RESOURCE)
     return None if wrong is None else f"has a wrong {'.'.join(wrong[0]) or 'item'}"
-
-
-def _decision(value: object) -> str | None:
-    """What became of an input says more, and what that is depends on what was decided."""
-    return None if isinstance(value, dict) and isinstance(value.get("id"), str) else "is a table with an id"
 
 
 # What a value must be: a table of exactly these keys, or a function that says what is wrong.

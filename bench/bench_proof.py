@@ -1,0 +1,166 @@
+"""Proof bundles: writing one, beyond the layout; verifying, beside reading and hashing the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+# run.py may run in an environment of other libraries.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+
+import tokenbox
+from tokenbox.proof.of_layout import of_layout
+from tokenbox.proof.verify import verify
+from tokenbox.store.bundles import Bundles
+
+SECTIONS = 100
+BUNDLES = 1_000
+WORDS = ("what", "a model", "is told", "about", "the whole", "of it", "and why,", "in order")
+TARGET_WRITE_MS = 5.0
+TARGET_VERIFY = 2.0
+
+
+def run(*, quick: bool) -> dict[str, Any]:
+    rounds = 3 if quick else 9
+    layouts = 20 if quick else 100
+    bundles = BUNDLES // 10 if quick else BUNDLES
+    before = list(os.getloadavg())
+    return {
+        "when": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "python": sys.version.split()[0],
+        "cpus": os.cpu_count(),
+        "quick": quick,
+        "write": write(layouts),
+        "verify": verifying(bundles, rounds),
+        "load": [before, list(os.getloadavg())],
+    }
+
+
+def sections(variant: int) -> list[dict[str, object]]:
+    """100 sections of about 100 tokens, other texts for each variant."""
+    return [
+        {
+            "id": f"section {i}",
+            "content": f"{variant}: " + " ".join(f"{WORDS[(i * 7 + k) % len(WORDS)]} {i}" for k in range(40)),
+            "priority": i % 5,
+            "shrink": i % 3,
+        }
+        for i in range(SECTIONS)
+    ]
+
+
+def laid_out(variant: int) -> tokenbox.Layout:
+    return tokenbox.layout(sections(variant), 6_000, "o200k_base")
+
+
+def write(layouts: int) -> dict[str, Any]:
+    """Milliseconds from a finished layout to a bundle on disk: evidence, digests, files, rename."""
+    with tempfile.TemporaryDirectory() as folder:
+        sinks = {
+            "write": Bundles(f"{folder}/plain"),
+            "write, fsync": Bundles(f"{folder}/fsync", fsync=True),
+            "write with texts": Bundles(f"{folder}/texts", texts=True),
+            "write with texts, fsync": Bundles(f"{folder}/texts-fsync", texts=True, fsync=True),
+        }
+        times: dict[str, list[float]] = {name: [] for name in ("layout", *sinks, "processor")}
+        for variant in range(layouts + 1):
+            for name, sink in sinks.items():
+                start = time.perf_counter()
+                result = laid_out(variant)
+                between, worked = time.perf_counter(), time.process_time()
+                sink(of_layout(result))
+                end = time.perf_counter()
+                if variant and name == "write":
+                    times["processor"].append(1000 * (time.process_time() - worked))
+                if variant:  # the first is a warm-up
+                    times[name].append(1000 * (end - between))
+                    if name == "write":  # later its texts have been counted
+                        times["layout"].append(1000 * (between - start))
+        size = sum(path.stat().st_size for path in next(Path(folder, "plain").glob("?" * 64)).iterdir())
+    return {
+        "sections": SECTIONS,
+        "layouts": layouts,
+        "bytes": size,
+        **{
+            name: {"best": min(found), "median": median(found), "worst": max(found)}
+            for name, found in times.items()
+        },
+    }
+
+
+def verifying(count: int, rounds: int) -> dict[str, Any]:
+    """Seconds for all bundles: read and hash every file by its known name, and verify. In turn, medians."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = Bundles(folder)
+        for variant in range(count):
+            store.write(of_layout(laid_out(variant)))
+        ids = store.ids()
+        names = sorted(path.name for path in Path(folder, ids[0]).iterdir())
+        read, verified = [], []
+        for _ in range(rounds):
+            start = time.perf_counter()
+            for bundle_id in ids:
+                for name in names:
+                    with open(f"{folder}/{bundle_id}/{name}", "rb") as file:  # noqa: PTH123  # as one does
+                        hashlib.sha256(file.read()).digest()
+            between = time.perf_counter()
+            for bundle_id in ids:
+                verify(store.files(bundle_id), bundle_id)
+            end = time.perf_counter()
+            read.append(between - start)
+            verified.append(end - between)
+    ratios = [b / a for a, b in zip(read, verified, strict=True)]
+    return {
+        "bundles": len(ids),
+        "sections": SECTIONS,
+        "read": median(read),
+        "verify": median(verified),
+        "best ratio": min(ratios),
+        "ratio": median(ratios),
+        "worst ratio": max(ratios),
+    }
+
+
+def table(results: dict[str, Any]) -> str:
+    writing, verified = results["write"], results["verify"]
+    rows = [
+        "| what | target | best | median | worst | met |",
+        "|---|---|---|---|---|---|",
+        f"| layout of {writing['sections']} sections, alone | - | {_ms(writing['layout'])} | - |",
+        f"| write: time of the processor alone | reported | {_ms(writing['processor'])} | - |",
+    ]
+    for name, target in (
+        ("write", TARGET_WRITE_MS),
+        ("write, fsync", None),
+        ("write with texts", None),
+        ("write with texts, fsync", None),
+    ):
+        found = writing[name]
+        met = "-" if target is None else ("yes" if found["median"] <= target else "NO")
+        wanted = "reported" if target is None else f"{target:.0f} ms"
+        rows.append(f"| {name}, beyond the layout | {wanted} | {_ms(found)} | {met} |")
+    met = "yes" if verified["ratio"] <= TARGET_VERIFY else "NO"
+    rows.append(
+        f"| verify {verified['bundles']:,} bundles, beside reading and hashing | {TARGET_VERIFY:.0f}x | "
+        f"{verified['best ratio']:.2f}x | {verified['ratio']:.2f}x | {verified['worst ratio']:.2f}x | {met} |"
+    )
+    before, after = results["load"]
+    per_bundle = {name: 1000 * verified[name] / verified["bundles"] for name in ("verify", "read")}
+    about = (
+        f"{results['when']}, Python {results['python']}, {results['cpus']} CPUs; load {before[0]:.1f} before "
+        f"and {after[0]:.1f} after{' (a quick run)' if results['quick'] else ''}. A bundle of "
+        f"{writing['sections']} sections has {writing['bytes']:,} bytes in 4 files. `verify` took "
+        f"{per_bundle['verify']:.2f} ms for each, reading and hashing {per_bundle['read']:.2f} ms."
+    )
+    return "\n".join(["# Proof bundles", "", about, "", *rows, ""])
+
+
+def _ms(found: dict[str, float]) -> str:
+    return " | ".join(f"{found[name]:.2f} ms" for name in ("best", "median", "worst"))
