@@ -19,6 +19,7 @@ from tests.proof.examples import EXAMPLES, MARKERS, files_of, layout_evidence
 from tokenbox.proof.archive import ArchiveFiles, archived
 from tokenbox.proof.bundle import INPUTS, MANIFEST, VOLATILE, file_record
 from tokenbox.proof.canonical import canonical
+from tokenbox.proof.contents import differences, read_contents
 from tokenbox.proof.errors import BundleInvalid
 from tokenbox.proof.verify import MemoryFiles, verify
 
@@ -250,3 +251,21 @@ def test_tar_reads_an_archive(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "x.tar") as tar:
         tar.extractall(tmp_path, filter="data")
     assert {p.name: p.read_bytes() for p in (tmp_path / bundle_id).iterdir()} == files
+
+
+ARCHIVES = sorted((ROOT / "tests" / "golden" / "proof").glob("*.tar"))
+
+
+@pytest.mark.parametrize("path", ARCHIVES, ids=lambda path: path.stem)
+def test_bundles_of_other_pythons_verify_and_say_the_same(path: Path) -> None:
+    with path.open("rb") as stream:
+        files = ArchiveFiles(stream, path.name)
+        then = read_contents(files, verify(files, files.folder))
+    bundle_id, now = files_of(EXAMPLES[path.name.partition(".")[0]](), texts=True)
+    again = read_contents(MemoryFiles(now), verify(MemoryFiles(now), bundle_id))
+    # Another release has another version, and so another id.
+    assert differences(then, again, besides={"engine"}) == []
+
+
+def test_there_are_bundles_of_other_pythons() -> None:
+    assert len(ARCHIVES) == 2 * len(EXAMPLES)
