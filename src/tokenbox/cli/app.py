@@ -16,6 +16,7 @@ from tokenbox.cli import (
     diff,
     enforce,
     estimate,
+    gateway,
     layout,
     lcp,
     lenses,
@@ -24,6 +25,7 @@ from tokenbox.cli import (
     plan,
     proof,
     schema,
+    serve,
     shell,
     tokenizers,
 )
@@ -74,10 +76,12 @@ def build_app() -> typer.Typer:
         cost.cost,
         shell.shell,
         ask.ask,
+        serve.serve,
     ):
         app.command()(command)
     app.add_typer(lcp.build_app(), name="lcp")
     app.add_typer(proof.build_app(), name="proof")
+    app.add_typer(gateway.build_app(), name="gateway")
     return app
 
 

@@ -82,6 +82,7 @@ SERVER_KINDS = (
     *("auto", "llama.cpp", "vllm", "sglang", "tgi", "ollama", "lmstudio"),
     *("openai", "anthropic", "openai-compatible"),
 )
+GATEWAY_MODES = ("observe", "enforce", "fit")
 BASELINES = ("gpt-bpe", "llama3-bpe")
 
 KEYS: tuple[Key, ...] = (
@@ -107,6 +108,7 @@ KEYS: tuple[Key, ...] = (
     Key("models.*.headroom", Kind.HEADROOM, "As policy.headroom, for this model."),
     Key("models.*.strategy", Kind.TEXT, "As policy.strategy, for this model."),
     Key("models.*.tokenizer", Kind.TOKENIZER, "The tokenizer that this model counts with."),
+    Key("models.*.mode", Kind.CHOICE, "As gateway.mode, for this model.", None, GATEWAY_MODES),
     # Tokenizers.
     Key("tokenizers.baselines", Kind.CHOICES, "Tokenizers of the package in use.", (), BASELINES),
     Key("tokenizers.heuristic", Kind.BOOLEAN, "Estimate where no tokenizer is known: chars / 4.", False),  # noqa: FBT003
@@ -151,12 +153,32 @@ KEYS: tuple[Key, ...] = (
     Key("catalog.*.price_cached_input", Kind.DOLLARS, "Dollars per million tokens read from the cache."),
     Key("catalog.*.price_cache_write", Kind.DOLLARS, "Dollars per million tokens written to the cache."),
     Key("catalog.*.date", Kind.DAY, "The day from which these figures hold."),
+    # The gateway: tokenbox serve.
+    Key("gateway.host", Kind.TEXT, "Address to listen on; other than loopback needs keys.", "127.0.0.1"),
+    Key("gateway.port", Kind.TOKENS, "Port to listen on.", 8640),
+    Key("gateway.mode", Kind.CHOICE, "What becomes of requests that do not fit.", "enforce", GATEWAY_MODES),
+    Key("gateway.low_water", Kind.SHARE, "Mode fit: evict down to this share of the budget.", Decimal(1)),
+    Key("gateway.keys", Kind.BOOLEAN, "Ask every client for a gateway key.", None),
+    Key("gateway.database", Kind.TEXT, "Keys and ledger: a file, or postgresql://host/name."),
+    Key("gateway.redis", Kind.TEXT, "Quotas shared by replicas: redis://host."),
+    Key("gateway.state", Kind.PATH, "Folder of what is not in the database yet."),
+    Key("gateway.when_away", Kind.CHOICE, "Quotas whose store is away.", "closed", ("closed", "open")),
+    Key("gateway.body_bytes", Kind.COUNT, "Largest body of a request, in bytes.", 32 << 20),
+    Key("gateway.idle_seconds", Kind.SECONDS, "How long an upstream may be silent.", Decimal(300)),
+    Key("routes.*.mode", Kind.CHOICE, "The mode of a route: chat, completions, ...", None, GATEWAY_MODES),
+    Key("upstreams.*.url", Kind.ENDPOINT, "The address of the server."),
+    Key("upstreams.*.kind", Kind.CHOICE, "What software serves it.", "auto", SERVER_KINDS),
+    Key("upstreams.*.models", Kind.TEXTS, "Patterns of the models it serves; else what it lists.", ()),
+    Key("upstreams.*.key_env", Kind.VARIABLE, "The environment variable that has its key."),
+    Key("upstreams.*.concurrency", Kind.COUNT, "Most requests at a time.", 64),
+    Key("upstreams.*.queue", Kind.TOKENS, "Most requests that wait for a place.", 256),
+    Key("upstreams.*.queue_seconds", Kind.SECONDS, "How long one waits.", Decimal(30)),
     Key("proof.write", Kind.BOOLEAN, "Leave a proof of every layout, plan and enforcement.", False),  # noqa: FBT003
     Key("proof.texts", Kind.BOOLEAN, "With the texts themselves, so that it replays offline.", False),  # noqa: FBT003
 )
 
 # Tables that are not read here, and where they may stand.
-ELSEWHERE: Mapping[str, str] = {"pack": "pyproject.toml", "gateway": ""}
+ELSEWHERE: Mapping[str, str] = {"pack": "pyproject.toml"}
 
 
 @cache

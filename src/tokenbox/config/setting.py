@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import IntEnum
 
 from tokenbox.config.keys import KeyName, key_text
+
+# postgresql://user:password@host
+_PASSWORD = re.compile(r"(\w://[^\s/:@]*:)[^\s/]*(@)")
 
 
 class Level(IntEnum):
@@ -64,9 +68,11 @@ class Setting:
 
 
 def plain(value: object) -> object:
-    """``value`` as JSON has it."""
+    """``value`` as JSON has it. The password of an address is not shown."""
     if isinstance(value, Decimal):
         return format(value, "f")
+    if isinstance(value, str):
+        return _PASSWORD.sub(r"\1***\2", value)
     return list(value) if isinstance(value, tuple) else value
 
 

@@ -81,7 +81,37 @@ def sessions(transaction: Transaction) -> None:
         )""")
 
 
-MIGRATIONS: Sequence[Migration] = (calls, sessions)
+def gateway(transaction: Transaction) -> None:
+    """Keys, without the keys themselves, and what is used of their quotas."""
+    text = transaction.dialect.text
+    transaction.change(f"""
+        CREATE TABLE tokenbox_keys (
+            id {text} PRIMARY KEY,
+            name {text} NOT NULL UNIQUE,
+            digest {text} NOT NULL UNIQUE,
+            models TEXT NOT NULL,
+            modes TEXT NOT NULL,
+            quotas TEXT NOT NULL,
+            created {text} NOT NULL,
+            expires {text},
+            revoked {text}
+        )""")
+    transaction.change(f"""
+        CREATE TABLE tokenbox_quota_levels (
+            bucket {text} PRIMARY KEY,
+            used BIGINT NOT NULL,
+            ends {text} NOT NULL
+        )""")
+    transaction.change(f"""
+        CREATE TABLE tokenbox_quota_reservations (
+            reservation {text} NOT NULL,
+            bucket {text} NOT NULL,
+            amount BIGINT NOT NULL,
+            PRIMARY KEY (reservation, bucket)
+        )""")
+
+
+MIGRATIONS: Sequence[Migration] = (calls, sessions, gateway)
 
 
 def migrate(database: Database, migrations: Sequence[Migration] = MIGRATIONS) -> None:

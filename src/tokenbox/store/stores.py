@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from tokenbox.store.calls import Calls
     from tokenbox.store.database import Database
+    from tokenbox.store.keys import Keys
     from tokenbox.store.sessions import Sessions
 
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -94,6 +95,12 @@ class Store:
         from tokenbox.store.sessions import Sessions  # noqa: PLC0415
 
         return Sessions(self.database)
+
+    @property
+    def keys(self) -> Keys:
+        from tokenbox.store.keys import Keys  # noqa: PLC0415
+
+        return Keys(self.database)
 
     def close(self) -> None:
         self.database.close()

@@ -1,0 +1,215 @@
+"""``tokenbox gateway``: keys of the gateway, and whether one that runs can do its work."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tokenbox.cli import terminal
+from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.streams import json_bytes, write_bytes, write_error, write_text
+
+if TYPE_CHECKING:
+    from tokenbox.store.stores import Store
+
+Database = Annotated[
+    str | None,
+    typer.Option("--database", metavar="URL", help="Where keys are kept: a file, or postgresql://..."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def build_app() -> typer.Typer:
+    app = typer.Typer(help="Keys of the gateway, and how one that runs is doing.", no_args_is_help=True)
+    keys = typer.Typer(help="Make, list and revoke gateway keys.", no_args_is_help=True)
+    keys.command("create")(create)
+    keys.command("list")(list_keys)
+    keys.command("revoke")(revoke)
+    app.add_typer(keys, name="keys")
+    app.command()(status)
+    app.command()(check)
+    return app
+
+
+def create(  # one parameter per option
+    name: Annotated[str, typer.Argument(help="Whose key it is.")],
+    models: Annotated[
+        list[str] | None,
+        typer.Option("--model", "-m", metavar="PATTERN", help="Models it may use; else all."),
+    ] = None,
+    modes: Annotated[
+        list[str] | None,
+        typer.Option("--mode", metavar="MODE", help="Modes it may ask for, its own first; else all."),
+    ] = None,
+    quotas: Annotated[
+        list[str] | None,
+        typer.Option("--quota", "-q", metavar="AMOUNT/WINDOW", help="As 100000tokens/day or $5/month."),
+    ] = None,
+    expires: Annotated[
+        str | None, typer.Option("--expires", metavar="DAY", help="The day on which it ends, as 2027-01-31.")
+    ] = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a key. It is shown once, and only its hash is kept.
+
+    Example: tokenbox gateway keys create alice --model 'gpt-*' --quota '100000 tokens/day'
+    """
+    from tokenbox.gateway.settings import Mode  # noqa: PLC0415
+    from tokenbox.ledger.quota import Quota  # noqa: PLC0415
+
+    with reporting(as_json=as_json):
+        bad = [mode for mode in modes or [] if mode not in set(Mode)]
+        if bad:
+            raise UsageProblem(f"--mode is observe, enforce or fit, not {bad[0][:40]!r}.")
+        limits = [Quota.parse(text) for text in quotas or []]
+        now = datetime.now(UTC)
+        with _store(database) as store:
+            key, secret = store.keys.create(
+                name, now, models=models or (), modes=modes or (), quotas=limits, expires=_day(expires, now)
+            )
+        if as_json:
+            write_bytes(json_bytes({**key.to_dict(), "key": secret}))
+            return
+        write_error(f"The key of {key.name} ({key.id}), which is shown this once:\n")
+        write_text(f"{secret}\n")
+
+
+def list_keys(database: Database = None, as_json: AsJson = False) -> None:
+    """The keys there are, without the keys themselves.
+
+    Example: tokenbox gateway keys list
+    """
+    with reporting(as_json=as_json), _store(database) as store:
+        keys = store.keys.all()
+        if as_json:
+            write_bytes(json_bytes({"keys": [key.to_dict() for key in keys]}))
+            return
+        if not keys:
+            write_error("There are no keys yet. Make one: tokenbox gateway keys create NAME\n")
+            return
+        now = datetime.now(UTC)
+        rows = [
+            [
+                key.name,
+                key.id,
+                "valid" if key.valid_at(now) else "revoked" if key.revoked else "expired",
+                ", ".join(map(str, key.quotas)) or "-",
+                ", ".join(key.modes) or "all",
+                ", ".join(key.models) or "all",
+            ]
+            for key in keys
+        ]
+        terminal.show(terminal.table(["name", "id", "state", "quotas", "modes", "models"], rows))
+
+
+def revoke(
+    name: Annotated[str, typer.Argument(help="The name or id of the key.")],
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """Revoke a key, for good. Gateways that run refuse it within two seconds.
+
+    Example: tokenbox gateway keys revoke alice
+    """
+    with reporting(as_json=as_json), _store(database) as store:
+        key = store.keys.revoke(name, datetime.now(UTC))
+        if as_json:
+            write_bytes(json_bytes(key.to_dict()))
+        else:
+            write_error(f"The key of {key.name} ({key.id}) is revoked.\n")
+
+
+def status(
+    url: Annotated[str, typer.Argument(help="Where the gateway listens.")] = "http://127.0.0.1:8640",
+    as_json: AsJson = False,
+) -> None:
+    """Ask a gateway that runs whether it can do its work. Exit status 1 if it cannot.
+
+    Example: tokenbox gateway status http://127.0.0.1:8640
+    """
+    import json  # noqa: PLC0415
+    from urllib.error import HTTPError, URLError  # noqa: PLC0415
+    from urllib.request import urlopen  # noqa: PLC0415
+
+    with reporting(as_json=as_json):
+        if not url.startswith(("http://", "https://")):
+            raise UsageProblem(f"{url[:60]!r} is no address such as http://127.0.0.1:8640.")
+        try:
+            with urlopen(f"{url.rstrip('/')}/readyz", timeout=10) as answer:  # noqa: S310  # checked above
+                found = json.load(answer)
+        except HTTPError as error:
+            found = json.loads(error.read() or b"{}")
+        except (URLError, OSError, ValueError) as error:
+            raise UsageProblem(f"no gateway answers at {url}: {getattr(error, 'reason', error)}.") from None
+    if as_json:
+        write_bytes(json_bytes(found))
+    else:
+        checks = found.get("checks", {})
+        rows = [
+            [name, "ok" if check.get("ok") else "NOT OK", _details(check)] for name, check in checks.items()
+        ]
+        write_text(f"{found.get('status', 'unknown')}\n")
+        terminal.show(terminal.table(["what", "state", "details"], rows))
+    if found.get("status") != "ready":
+        raise typer.Exit(Exit.DIFFERENT)
+
+
+def check(as_json: AsJson = False) -> None:
+    """Check the configuration of the gateway without starting it.
+
+    Example: tokenbox gateway check
+    """
+    from tokenbox.gateway.configured import settings_from  # noqa: PLC0415
+    from tokenbox.gateway.run import check as check_settings  # noqa: PLC0415
+
+    with reporting(as_json=as_json):
+        settings = settings_from(".", {})
+        if not settings.upstreams:
+            raise UsageProblem("no upstream is named: write [upstreams.NAME] with a url, or use --upstream.")
+        check_settings(settings)
+        shown = {
+            "listens": f"{settings.host}:{settings.port}",
+            "mode": settings.mode.value,
+            "keys": settings.keys_required,
+            "upstreams": [
+                {
+                    "name": upstream.name,
+                    "url": upstream.url,
+                    "models": list(upstream.models),
+                    "key": upstream.key is not None,
+                }
+                for upstream in settings.upstreams
+            ],
+        }
+        if as_json:
+            write_bytes(json_bytes(shown))
+            return
+        write_text(f"The configuration is sound: {shown['listens']}, mode {settings.mode}.\n")
+
+
+def _details(found: dict[str, object]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in found.items() if name != "ok" and value is not None)
+
+
+def _store(database: str | None) -> Store:
+    from tokenbox.config import load  # noqa: PLC0415
+    from tokenbox.store.stores import open_store  # noqa: PLC0415
+
+    config = load(".", None, {"gateway.database": database})
+    configured = config.value("gateway.database") or config.value("store.database")
+    return open_store(None if configured is None else str(configured))
+
+
+def _day(text: str | None, now: datetime) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        day = datetime.fromisoformat(text).replace(tzinfo=UTC)
+    except ValueError:
+        raise UsageProblem(f"--expires is a day such as 2027-01-31, not {text[:40]!r}.") from None
+    if day <= now:
+        raise UsageProblem(f"--expires {text} is not in the future.")
+    return day

@@ -1,0 +1,59 @@
+"""``tokenbox serve``: the gateway in front of LLM servers."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tokenbox.cli.outcome import UsageProblem, reporting
+from tokenbox.cli.streams import write_error
+
+
+def serve(  # one parameter per option
+    upstream: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--upstream",
+            "-u",
+            metavar="[NAME=]URL",
+            help="A server that answers, such as http://127.0.0.1:8080; may be repeated.",
+        ),
+    ] = None,
+    host: Annotated[str | None, typer.Option("--host", help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option("--port", "-p", help="Port to listen on.")] = None,
+    mode: Annotated[
+        str | None, typer.Option("--mode", help="observe, enforce or fit: what becomes of what does not fit.")
+    ] = None,
+    database: Annotated[
+        str | None,
+        typer.Option("--database", metavar="URL", help="Keys and ledger: a file, or postgresql://..."),
+    ] = None,
+    redis: Annotated[
+        str | None, typer.Option("--redis", metavar="URL", help="Quotas shared by replicas: redis://...")
+    ] = None,
+    keys: Annotated[
+        bool | None, typer.Option("--keys/--no-keys", help="Ask every client for a gateway key.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Log only starts, stops and refusals.")] = False,
+) -> None:
+    """Run the gateway: count each request exactly, refuse what cannot fit, report what is used and left.
+
+    Example: tokenbox serve --upstream http://127.0.0.1:8080
+    """
+    with reporting():
+        from tokenbox.gateway.configured import settings_from  # noqa: PLC0415  # what serving needs is heavy
+        from tokenbox.gateway.run import run  # noqa: PLC0415
+
+        flags = {
+            "gateway.host": host,
+            "gateway.port": None if port is None else str(port),
+            "gateway.mode": mode,
+            "gateway.database": database,
+            "gateway.redis": redis,
+            "gateway.keys": None if keys is None else str(keys).lower(),
+        }
+        settings = settings_from(".", flags, upstream or [])
+        if not settings.upstreams:
+            raise UsageProblem("name a server with --upstream URL, or in [upstreams.NAME].")
+        run(settings, lambda: settings_from(".", flags, upstream or []), write_error, quiet=quiet)

@@ -1,0 +1,188 @@
+"""Quotas of a request: taken before it is sent, settled by what the upstream reports."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tokenbox.gateway.refusals import Refusal
+from tokenbox.gateway.settings import WhenAway
+from tokenbox.ledger.cost import cost_at_most, cost_of
+from tokenbox.ledger.quota import Bucket, Level, Take, Unit, nanodollars
+from tokenbox.store.quotas import QuotaExceeded, QuotaStoreError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from datetime import datetime
+
+    from tokenbox.catalog import Price
+    from tokenbox.gateway.app import Request
+    from tokenbox.gateway.asgi import Headers
+    from tokenbox.gateway.services import Grant
+    from tokenbox.ledger.usage import Usage
+    from tokenbox.store.quotas import QuotaStore
+
+_OK = 200
+# The OpenAI clients wait at most this long for a retry.
+_PATIENCE_SECONDS = 60
+
+
+@dataclass(slots=True)
+class Account:
+    """What one request took. ``levels`` are those after the taking."""
+
+    takes: list[Take]
+    levels: list[Level]
+    now: datetime
+
+    def headers(self) -> Headers:
+        """``x-ratelimit-*`` of the token quota with the least left."""
+        tokens = [level for level in self.levels if level.bucket.quota.unit is Unit.TOKENS]
+        if not tokens:
+            return []
+        tightest = min(tokens, key=lambda level: level.left)
+        return limit_headers(tightest, self.now)
+
+
+class QuotaAccounts:
+    """Takes what a request may use at most, in one step with all other processes.
+
+    ``price`` gives the price of a model on a day; ``later`` keeps a settlement that the store did not take.
+    """
+
+    def __init__(
+        self,
+        store: QuotaStore,
+        clock: Callable[[], datetime],
+        price: Callable[[str, datetime, int], Price | None],
+        later: Callable[[str, list[Take]], None],
+        when_away: WhenAway = WhenAway.CLOSED,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._price = price
+        self._later = later
+        self._when_away = when_away
+
+    @asynccontextmanager
+    async def reserved(self, request: Request, grant: Grant) -> AsyncIterator[Account]:
+        now = self._clock()
+        account = Account([], [], now)
+        if grant.key_id is None or not grant.quotas:
+            yield account
+            return
+        assert request.call is not None  # noqa: S101  # read before
+        assert request.verdict is not None  # noqa: S101  # judged before
+        price = self._price(request.call.model, now, request.verdict.counted.tokens)
+        account.takes = self._takes(request, grant, price, now)
+        account.levels = await self._taken(request.key, account, now)
+        try:
+            yield account
+        finally:
+            used = self._used(request, account, price)
+            try:
+                await self._store.settle(request.key, used)
+            except QuotaStoreError:
+                self._later(request.key, used)
+
+    def _takes(self, request: Request, grant: Grant, price: Price | None, now: datetime) -> list[Take]:
+        """What it may use at most, of each quota of the key."""
+        call, verdict = request.call, request.verdict
+        assert call is not None and verdict is not None and grant.key_id is not None  # noqa: S101, PT018
+        output = verdict.reserved * call.choices
+        takes = []
+        for quota in grant.quotas:
+            bucket = Bucket.at(grant.key_id, quota, now)
+            if quota.unit is Unit.TOKENS:
+                takes.append(Take(bucket, verdict.counted.tokens + output))
+                continue
+            at_most = cost_at_most(verdict.counted.tokens, output, price)
+            if at_most is None:
+                raise Refusal(
+                    403,
+                    "model_unpriced",
+                    f"The model {call.model!r} has no price here, and this key may spend {quota}. "
+                    "The operator sets one in the configuration.",
+                    "model",
+                )
+            takes.append(Take(bucket, nanodollars(at_most)))
+        return takes
+
+    async def _taken(self, reservation: str, account: Account, now: datetime) -> list[Level]:
+        try:
+            return await self._store.take(reservation, account.takes)
+        except QuotaExceeded as error:
+            raise exceeded(error, now) from None
+        except QuotaStoreError as error:
+            if self._when_away is WhenAway.OPEN:
+                # It is charged afterwards, as far as that is known then.
+                return []
+            raise Refusal(
+                503,
+                error.code,
+                "Quotas cannot be checked just now. Try again shortly.",
+                headers=((b"retry-after", b"2"),),
+            ) from None
+
+    def _used(self, request: Request, account: Account, price: Price | None) -> list[Take]:
+        """What it used: nothing if it was refused, all that was taken if that is not known."""
+        outcome = request.outcome
+        if not request.was_sent or (outcome.begun and outcome.status != _OK):
+            return [Take(take.bucket, 0) for take in account.takes]
+        usage = outcome.usage
+        if usage is None or usage.input_tokens is None or usage.output_tokens is None:
+            return account.takes
+        return [Take(take.bucket, self._amount(take, usage, price)) for take in account.takes]
+
+    @staticmethod
+    def _amount(take: Take, usage: Usage, price: Price | None) -> int:
+        if take.bucket.quota.unit is Unit.TOKENS:
+            return (usage.input_tokens or 0) + (usage.output_tokens or 0)
+        dollars = cost_of(usage, price).dollars
+        return take.amount if dollars is None else nanodollars(dollars)
+
+
+def exceeded(error: QuotaExceeded, now: datetime) -> Refusal:
+    """The 429 for a quota that has not enough left: when to come back, if that helps at all."""
+    level, quota = error.level, error.level.bucket.quota
+    never = error.amount > quota.limit
+    wait = max(1, -int((now - level.bucket.ends).total_seconds() // 1))
+    headers = [*limit_headers(level, now), (b"retry-after", str(wait).encode())]
+    if never or wait > _PATIENCE_SECONDS:
+        headers.append((b"x-should-retry", b"false"))
+    what = "tokens" if quota.unit is Unit.TOKENS else "dollars"
+    advice = "Ask for less at once" if never else f"Try again in {wait} seconds, or ask for less"
+    return Refusal(
+        429,
+        "quota_exceeded",
+        f"Rate limit reached: the quota of this key is {quota}, {_shown(level.left, quota.unit)} of it are "
+        f"left, and the request may use {_shown(error.amount, quota.unit)} {what} in all. "
+        f"{advice}.",
+        None,
+        {
+            "quota": str(quota),
+            "left": level.left,
+            "needs": error.amount,
+            "unit": quota.unit.value,
+            "resets_in": wait,
+        },
+        headers=tuple(headers),
+    )
+
+
+def limit_headers(level: Level, now: datetime) -> Headers:
+    """The headers that OpenAI's clients know."""
+    seconds = max(0, -int((now - level.bucket.ends).total_seconds() // 1))
+    unit = level.bucket.quota.unit.value.encode()
+    return [
+        (b"x-ratelimit-limit-" + unit, str(level.bucket.quota.limit).encode()),
+        (b"x-ratelimit-remaining-" + unit, str(level.left).encode()),
+        (b"x-ratelimit-reset-" + unit, f"{seconds}s".encode()),
+    ]
+
+
+def _shown(amount: int, unit: Unit) -> str:
+    from tokenbox.ledger.quota import dollars_of  # noqa: PLC0415
+
+    return f"{amount:,}" if unit is Unit.TOKENS else f"${dollars_of(amount):f}"

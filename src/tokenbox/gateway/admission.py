@@ -1,0 +1,184 @@
+"""Whether a request fits: input, reserved output, window and headroom, in whole numbers."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tokenbox.gateway.asgi import json_bytes
+from tokenbox.gateway.refusals import Refusal, over_limit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tokenbox.gateway.calls import Call
+    from tokenbox.gateway.settings import Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a model can take, in tokens; None is unknown.
+
+    ``limit`` is the window less its headroom, for input and output together; ``max_input`` for the input
+    alone. ``sources`` says where each is from.
+    """
+
+    window: int | None
+    limit: int | None
+    max_input: int | None
+    max_output: int | None
+    reserve: int
+    headroom: str
+    sources: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The tokens of a request as a whole. ``parts``: of each message alone, where that was counted."""
+
+    tokens: int
+    exact: bool
+    source: str
+    parts: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a request fits, with all figures. ``remaining`` is what stays free, None if that is unknown."""
+
+    counted: Counted
+    reserved: int
+    room: Room
+    mode: Mode
+
+    @property
+    def budget(self) -> int | None:
+        """What the input may be, None where that is unknown; below 0 if the output alone is too much."""
+        limits = [
+            limit
+            for limit in (
+                None if self.room.limit is None else self.room.limit - self.reserved,
+                self.room.max_input,
+            )
+            if limit is not None
+        ]
+        return min(limits) if limits else None
+
+    @property
+    def deficit(self) -> int:
+        budget = self.budget
+        return 0 if budget is None else max(0, self.counted.tokens - budget)
+
+    @property
+    def remaining(self) -> int | None:
+        budget = self.budget
+        return None if budget is None else max(0, budget - self.counted.tokens)
+
+    def figures(self) -> dict[str, object]:
+        """Everything about the decision, for the answer, the proof and the log."""
+        room = self.room
+        return {
+            "mode": self.mode.value,
+            "input_tokens": self.counted.tokens,
+            "exact": self.counted.exact,
+            "counted_by": self.counted.source,
+            "reserved": self.reserved,
+            "context_window": room.window,
+            "headroom": room.headroom,
+            "limit": room.limit,
+            "max_input_tokens": room.max_input,
+            "remaining": self.remaining,
+            "sources": dict(room.sources),
+        }
+
+
+def judge(call: Call, counted: Counted, room: Room, mode: Mode) -> Verdict:
+    """The figures of a request against its model. The output reserved is what the request asks for."""
+    reserved = room.reserve if call.max_output is None else call.max_output
+    return Verdict(counted, reserved if call.protocol.output_keys else 0, room, mode)
+
+
+def refusal_of(call: Call, verdict: Verdict) -> Refusal:
+    """The 400 for a request that does not fit, or whose window nobody knows; with the smallest remedies."""
+    room = verdict.room
+    if verdict.budget is None:
+        return Refusal(
+            400,
+            "context_window_unknown",
+            f"How much the model {call.model!r} can take is not known, so nothing can be promised. The "
+            f"operator sets it: [models.{call.model!r}] max_ctx in the configuration, or the mode observe.",
+            "model",
+            verdict.figures(),
+        )
+    figures = {**verdict.figures(), "deficit": verdict.deficit, "fixes": remedies(call, verdict)}
+    if verdict.counted.parts is not None:
+        figures["messages"] = sizes(call, verdict.counted.parts)
+    by_input = room.max_input is not None and (
+        room.limit is None or room.limit - verdict.reserved > room.max_input
+    )
+    limit = room.max_input if by_input else room.limit
+    assert limit is not None  # noqa: S101  # a budget has one of them
+    return over_limit(
+        input_tokens=verdict.counted.tokens,
+        reserved=0 if by_input else verdict.reserved,
+        limit=limit,
+        window=room.window if room.window is not None else limit,
+        param=call.protocol.input_key,
+        exact=verdict.counted.exact,
+        figures=figures,
+    )
+
+
+def remedies(call: Call, verdict: Verdict) -> list[dict[str, object]]:
+    """The single changes that would make it fit, smallest first."""
+    found: list[dict[str, object]] = []
+    room, tokens = verdict.room, verdict.counted.tokens
+    free = None if room.limit is None else room.limit - tokens
+    input_fits = room.max_input is None or tokens <= room.max_input
+    if call.protocol.output_keys and input_fits and free is not None and free > 0:
+        found.append(
+            {
+                "change": "reduce_output",
+                "param": call.protocol.output_keys[0],
+                "to": free,
+                "say": f"set {call.protocol.output_keys[0]} to {free} or less",
+            }
+        )
+    if verdict.budget is not None and verdict.budget > 0:
+        found.append(
+            {
+                "change": "reduce_input",
+                "by": verdict.deficit,
+                "to": verdict.budget,
+                "say": f"send at least {verdict.deficit} tokens less in the {call.protocol.input_key}",
+            }
+        )
+    if call.protocol.name in ("chat", "messages", "responses"):
+        found.append({"change": "fit", "say": "send the header x-tokenbox-mode: fit, if your key may use it"})
+    return found
+
+
+def sizes(call: Call, parts: tuple[int, ...]) -> list[dict[str, object]]:
+    """The size of each message alone."""
+    items = call.input if isinstance(call.input, list) else [call.input]
+    return [
+        {"index": index, "role": item.get("role") if isinstance(item, dict) else None, "tokens": tokens}
+        for index, (item, tokens) in enumerate(zip(items, parts, strict=False))
+    ]
+
+
+def decision_id(value: Mapping[str, object]) -> str:
+    """SHA-256 (hex) over the RFC 8785 JSON of a decision: text keys in ASCII, whole numbers, texts.
+
+    For such data RFC 8785 is what ``json`` writes with sorted keys.
+    """
+    return hashlib.sha256(json_bytes(_sorted(value))).hexdigest()
+
+
+def _sorted(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    if isinstance(value, list | tuple):
+        return [_sorted(item) for item in value]
+    return value

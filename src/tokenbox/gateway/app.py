@@ -1,0 +1,356 @@
+"""The way of one request through the gateway, step by step, as an ASGI application."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.gateway.admission import Verdict, decision_id, judge, refusal_of
+from tokenbox.gateway.asgi import (
+    BodyTimeout,
+    BodyTooLarge,
+    ClientGone,
+    Headers,
+    Incoming,
+    Message,
+    Receive,
+    Reply,
+    Send,
+    json_bytes,
+)
+from tokenbox.gateway.calls import Call, read_call
+from tokenbox.gateway.frames import frame
+from tokenbox.gateway.protocols import PROTOCOLS, Style
+from tokenbox.gateway.refusals import Refusal
+from tokenbox.gateway.relay import Outcome, Relay
+from tokenbox.gateway.settings import Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from tokenbox.gateway.services import Grant, Services
+    from tokenbox.gateway.upstream import Upstream
+
+_MAX_REQUEST_ID = 128
+# A key with a quota whose request states no output limit gets this one.
+OUTPUT_UNDER_QUOTA = 4096
+
+
+class Gateway:
+    """The application. ``services`` is what it asks: who may enter, what fits, who answers."""
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self.routes: dict[tuple[str, str], Callable[[Incoming, str], Awaitable[Reply]]] = {}
+        self._paths = set(PROTOCOLS)
+
+    def add(self, method: str, path: str, handler: Callable[[Incoming, str], Awaitable[Reply]]) -> None:
+        """A route of our own; ``handler`` gets the request and its id."""
+        self.routes[method, path] = handler
+        self._paths.add(path)
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+            return
+        if scope["type"] != "http":
+            return
+        incoming = Incoming.of(scope, receive)
+        request_id = _request_id(incoming)
+        protocol = PROTOCOLS.get(incoming.path) if incoming.method == "POST" else None
+        if protocol is not None:
+            await Request(self.services, incoming, send, request_id).run()
+            return
+        style = Style.ANTHROPIC if incoming.path.startswith("/v1/messages") else Style.OPENAI
+        try:
+            reply = await self._own(incoming, request_id)
+        except ClientGone:
+            return
+        except Refusal as refusal:
+            reply = refusal.reply(style, request_id)
+        await reply.send(send)
+
+    async def _own(self, incoming: Incoming, request_id: str) -> Reply:
+        handler = self.routes.get((incoming.method, incoming.path))
+        if handler is None:
+            raise self._no_route(incoming)
+        try:
+            return await handler(incoming, request_id)
+        except BodyTooLarge as error:
+            raise Refusal(413, error.code, error.message) from None
+        except BodyTimeout as error:
+            raise Refusal(408, error.code, error.message) from None
+
+    def _no_route(self, incoming: Incoming) -> Refusal:
+        if incoming.path in self._paths:
+            methods = sorted(
+                {m for m, path in self.routes if path == incoming.path} | self._posts(incoming.path)
+            )
+            allowed = (b"allow", ", ".join(methods).encode())
+            what = f"{incoming.path} takes {' and '.join(methods)}, not {incoming.method}."
+            return Refusal(405, "method_not_allowed", what, headers=(allowed,))
+        return Refusal(
+            404,
+            "not_found",
+            f"There is no {incoming.method} {incoming.path}. GET /openapi.json lists what there is.",
+        )
+
+    @staticmethod
+    def _posts(path: str) -> set[str]:
+        return {"POST"} if path in PROTOCOLS else set()
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                await self.services.open()
+                await send({"type": "lifespan.startup.complete"})
+            elif message["type"] == "lifespan.shutdown":
+                await self.services.close()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+
+class Request:
+    """One request that makes tokens. :meth:`run` is its way."""
+
+    def __init__(self, services: Services, incoming: Incoming, send: Send, request_id: str) -> None:
+        self.services = services
+        self.incoming = incoming
+        self.send = send
+        self.request_id = request_id
+        self.protocol = PROTOCOLS[incoming.path]
+        self.outcome = Outcome()
+        self.started_at = time.monotonic()
+        self.began_at = datetime.now(UTC)
+        self.was_sent = False
+        self.call: Call | None = None
+        self.verdict: Verdict | None = None
+        self.done: dict[str, object] | None = None
+        self._decision: tuple[Verdict, dict[str, object] | None, str] | None = None
+        self.grant: Grant | None = None
+        self.upstream: Upstream | None = None
+        # What is recorded is known by this id; the client's own may come twice.
+        self.key = uuid.uuid4().hex
+
+    async def run(self) -> None:
+        refusal: Refusal | None = None
+        try:
+            await self._run()
+        except ClientGone:
+            self.outcome.status = self.outcome.status or 499
+        except Refusal as error:
+            refusal = error
+        except (BodyTooLarge, BodyTimeout) as error:
+            status = 413 if isinstance(error, BodyTooLarge) else 408
+            refusal = Refusal(status, error.code, error.message)
+        if refusal is not None and not self.outcome.begun:
+            self.outcome.status = refusal.status
+            reply = refusal.reply(self.protocol.style, self.request_id)
+            headers = (*reply.headers, *self._headers())
+            await Reply(reply.status, reply.body, headers, reply.content_type).send(self.send)
+        self.services.observe(self, refusal)
+
+    async def _run(self) -> None:
+        services, limits = self.services, self.services.settings.limits
+        data = await self.incoming.body(limits.body, limits.body_seconds)
+        async with Presence(self.incoming, self.outcome):
+            call = self.call = read_call(self.protocol, data, limits)
+            grant = self.grant = await services.door.admit(self.incoming, call.model)
+            call = self.call = replace(call, client_key=grant.forwarded_key)
+            mode = self._mode(grant)
+            upstream = self.upstream = await services.models.upstream_of(call.model)
+            verdict = self.verdict = await self._judged(call, upstream, mode)
+            if mode is not Mode.OBSERVE and (verdict.deficit or verdict.budget is None):
+                call = self.call = await self._fitted(call, upstream, verdict)
+            if grant.quotas:
+                call = self.call = self._bounded(call)
+            async with services.accounts.reserved(self, grant) as account:
+                await self._answered(call, upstream, grant, account)
+
+    # The steps of the way.
+
+    def _mode(self, grant: Grant) -> Mode:
+        """The header's mode if the key may use it, else the key's, the route's, the operator's."""
+        asked = self.incoming.header(b"x-tokenbox-mode")
+        settings = self.services.settings
+        if asked is not None:
+            if asked not in set(Mode):
+                raise Refusal(
+                    400, "invalid_mode", f"x-tokenbox-mode is observe, enforce or fit, not {asked[:40]!r}."
+                )
+            mode = Mode(asked)
+            if mode not in grant.modes:
+                raise Refusal(403, "mode_not_allowed", f"This key may not use the mode {asked}.")
+            return mode
+        if grant.mode is not None:
+            return grant.mode
+        return settings.modes.get(self.protocol.path, settings.mode)
+
+    async def _judged(self, call: Call, upstream: Upstream, mode: Mode) -> Verdict:
+        """Count the request as the upstream will, and hold it against what the model can take."""
+        room = await self.services.models.room(upstream, call.model)
+        counted = await self.services.counting.count(call, upstream)
+        return judge(call, counted, room, mode)
+
+    async def _fitted(self, call: Call, upstream: Upstream, verdict: Verdict) -> Call:
+        """The call made to fit, in the mode ``fit``; else a refusal."""
+        if verdict.mode is not Mode.FIT or verdict.budget is None:
+            raise refusal_of(call, await self._with_parts(call, upstream, verdict))
+        fitted = await self.services.fitting.fit(call, upstream, verdict)
+        if fitted is None:
+            raise refusal_of(call, await self._with_parts(call, upstream, verdict))
+        self.verdict = judge(fitted.call, fitted.counted, verdict.room, verdict.mode)
+        self.done = fitted.record
+        return fitted.call
+
+    async def _with_parts(self, call: Call, upstream: Upstream, verdict: Verdict) -> Verdict:
+        """The verdict with the size of each message; counted only for a refusal."""
+        counted = await self.services.counting.with_parts(call, upstream, verdict.counted)
+        self.verdict = Verdict(counted, verdict.reserved, verdict.room, verdict.mode)
+        return self.verdict
+
+    def _bounded(self, call: Call) -> Call:
+        """The call with an output limit, for a key with a quota: nothing else bounds what it may use."""
+        if call.max_output is not None or not call.protocol.output_keys or self.verdict is None:
+            return call
+        left = self.verdict.remaining
+        most = (
+            OUTPUT_UNDER_QUOTA
+            if left is None
+            else max(1, min(OUTPUT_UNDER_QUOTA, self.verdict.reserved + left))
+        )
+        key = "max_tokens" if "max_tokens" in call.protocol.output_keys else call.protocol.output_keys[0]
+        bounded = call.with_body({**call.body, key: most})
+        self.verdict = judge(bounded, self.verdict.counted, self.verdict.room, self.verdict.mode)
+        return bounded
+
+    async def _answered(self, call: Call, upstream: Upstream, grant: Grant, account: Any) -> None:  # noqa: ANN401
+        """Send it on and pass the answer back."""
+        assert self.verdict is not None  # noqa: S101  # judged before
+        body, hide_usage = self.services.asking.body_for(call, upstream)
+        headers = upstream.forwarded(self.incoming.headers, grant.forwarded_key)
+        headers["X-Request-Id"] = self.request_id
+        async with upstream.place():
+            self.services.began(self)
+            self.was_sent = True
+            answer = await upstream.open("POST", self.protocol.path, headers, body)
+            note = json_bytes(self._note())
+            relay = Relay(
+                call=call,
+                upstream=upstream,
+                answer=answer,
+                send=self.send,
+                limits=self.services.settings.limits,
+                request_id=self.request_id,
+                headers=[*self._headers(), *account.headers()],
+                note=note,
+                started=self._started(note),
+                hide_usage=hide_usage,
+                outcome=self.outcome,
+            )
+            try:
+                await relay.run()
+            finally:
+                if self.outcome.complete:
+                    answer.release()
+                else:
+                    answer.close()
+
+    # What the client learns.
+
+    def _headers(self) -> Headers:
+        headers: Headers = [(b"x-request-id", self.request_id.encode())]
+        verdict = self.verdict
+        if verdict is None:
+            return headers
+        headers += [
+            (b"x-tokenbox-mode", verdict.mode.value.encode()),
+            (b"x-tokenbox-input-tokens", str(verdict.counted.tokens).encode()),
+            (b"x-tokenbox-reserved", str(verdict.reserved).encode()),
+            (b"x-tokenbox-estimated", b"false" if verdict.counted.exact else b"true"),
+            (b"x-tokenbox-layout", self.layout_id().encode()),
+        ]
+        if verdict.remaining is not None:
+            headers.append((b"x-tokenbox-remaining", str(verdict.remaining).encode()))
+        return headers
+
+    def layout_id(self) -> str:
+        """The digest of the decision: what was asked, what was found, what was done."""
+        verdict, done = self.verdict, self.done
+        assert verdict is not None  # noqa: S101  # there is no decision before
+        if self._decision is None or self._decision[0] is not verdict or self._decision[1] is not done:
+            model = None if self.call is None else self.call.model
+            digest = decision_id({"model": model, "decision": verdict.figures(), "done": done})
+            self._decision = verdict, done, digest
+        return self._decision[2]
+
+    def _note(self) -> dict[str, object]:
+        assert self.verdict is not None  # noqa: S101  # judged before
+        verdict = self.verdict
+        note: dict[str, object] = {
+            "mode": verdict.mode.value,
+            "input_tokens": verdict.counted.tokens,
+            "exact": verdict.counted.exact,
+            "reserved": verdict.reserved,
+            "remaining": verdict.remaining,
+            "layout": self.layout_id(),
+        }
+        if self.done is not None:
+            note["done"] = self.done
+        return note
+
+    def _started(self, note: bytes) -> bytes:
+        """The literal frame, for a client that asks for it: most clients break on it."""
+        if self.incoming.header(b"x-tokenbox-started") != "event" or self.verdict is None:
+            return b""
+        value = {
+            "tokens_used": self.verdict.counted.tokens,
+            "tokens_remaining": self.verdict.remaining,
+            "exact": self.verdict.counted.exact,
+        }
+        return frame(json_bytes(value), b"started")
+
+
+class Presence:
+    """A context that is cancelled when the client closes its connection, and then raises ``ClientGone``."""
+
+    def __init__(self, incoming: Incoming, outcome: Outcome) -> None:
+        self._incoming = incoming
+        self._outcome = outcome
+        self._left = False
+        self._watch: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101  # a coroutine runs in one
+        self._watch = asyncio.get_running_loop().create_task(self._wait(task))
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        if self._left and kind is asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None:
+                task.uncancel()
+            raise ClientGone from None
+
+    async def _wait(self, task: asyncio.Task[Any]) -> None:
+        await self._incoming.gone()
+        if not self._outcome.ended:  # after the last byte, the server says the same of a client that stays
+            self._left = True
+            task.cancel()
+
+
+def _request_id(incoming: Incoming) -> str:
+    """The client's own id, if it is a decent one; else a new one."""
+    given = incoming.header(b"x-request-id")
+    if given is not None and 0 < len(given) <= _MAX_REQUEST_ID and given.isascii() and given.isprintable():
+        return given
+    return f"req_{uuid.uuid4().hex}"

@@ -1,0 +1,127 @@
+"""HTTP as the server hands it over (ASGI): a request with bounded reading, and replies."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tokenbox.errors import TokenboxError
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+
+JSON = b"application/json"
+
+
+class ClientGone(Exception):
+    """The client closed the connection: nobody waits for an answer."""
+
+
+class BodyTooLarge(TokenboxError):
+    """The request's body has more bytes than the gateway takes."""
+
+    code = "body_too_large"
+
+
+class BodyTimeout(TokenboxError):
+    """The client did not send its body in time."""
+
+    code = "body_timeout"
+
+
+@dataclass(slots=True)
+class Incoming:
+    """A request: its head, and its body, which is read at most once."""
+
+    method: str
+    path: str
+    query: bytes
+    headers: dict[bytes, bytes]
+    client: str | None
+    _receive: Receive
+    _ended: bool = field(default=False)
+
+    @classmethod
+    def of(cls, scope: Message, receive: Receive) -> Incoming:
+        client = scope.get("client")
+        return cls(
+            scope["method"],
+            scope["path"],
+            scope["query_string"],
+            dict(scope["headers"]),
+            None if client is None else client[0],
+            receive,
+        )
+
+    def header(self, name: bytes) -> str | None:
+        """The header of that lower-case name, or None."""
+        value = self.headers.get(name)
+        return None if value is None else value.decode("latin-1").strip()
+
+    async def body(self, limit: int, seconds: float) -> bytes:
+        """The whole body. Raises :class:`BodyTooLarge`, :class:`BodyTimeout` and :class:`ClientGone`."""
+        announced = self.headers.get(b"content-length", b"0")
+        if announced.isdigit() and int(announced) > limit:
+            raise self._too_large(limit)
+        pieces: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(seconds):
+                while not self._ended:
+                    message = await self._receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientGone
+                    piece = message.get("body", b"")
+                    size += len(piece)
+                    if size > limit:
+                        raise self._too_large(limit)
+                    pieces.append(piece)
+                    self._ended = not message.get("more_body", False)
+        except TimeoutError:
+            raise BodyTimeout(
+                f"the body did not arrive within {seconds:g} seconds ({size:,} bytes did). Send it again."
+            ) from None
+        return b"".join(pieces)
+
+    async def gone(self) -> None:
+        """Return when the client has closed the connection. Only after the body was read."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    @staticmethod
+    def _too_large(limit: int) -> BodyTooLarge:
+        return BodyTooLarge(f"the body has more than {limit:,} bytes. Send less at once.", limit=limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A whole answer."""
+
+    status: int
+    body: bytes
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    content_type: bytes = JSON
+
+    @classmethod
+    def of(cls, value: object, status: int = 200, headers: Iterable[tuple[bytes, bytes]] = ()) -> Reply:
+        """``value`` as JSON."""
+        return cls(status, json_bytes(value), tuple(headers))
+
+    async def send(self, send: Send) -> None:
+        length = str(len(self.body)).encode()
+        headers = [(b"content-type", self.content_type), (b"content-length", length), *self.headers]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        await send({"type": "http.response.body", "body": self.body})
+
+
+def json_bytes(value: object) -> bytes:
+    """``value`` as compact JSON in UTF-8; what no UTF-8 has (lone surrogates) is escaped."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":")).encode()

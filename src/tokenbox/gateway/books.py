@@ -1,0 +1,163 @@
+"""What is recorded of each request: a line in the spool before it is sent, and one after it."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.errors import TokenboxError
+from tokenbox.ledger.call import Call, Outcome, Prediction, parse_time, time_text
+from tokenbox.ledger.quota import Bucket, Quota, Take
+from tokenbox.ledger.usage import UNKNOWN_USAGE, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from tokenbox.catalog import Price
+    from tokenbox.gateway.app import Request
+    from tokenbox.gateway.spool import Spool
+    from tokenbox.store.calls import Calls
+
+PROJECT = "gateway"
+DRAIN_SECONDS = 0.5
+# After a failure of the store: twice as long each time, up to this.
+LONGEST_REST = 30.0
+_OK = 200
+_CLIENT_LEFT = 499
+
+
+class Books:
+    """Writes lines, and drains them in a thread of its own.
+
+    ``calls`` opens the store's table of calls, anew after each failure; ``settle`` takes a settlement
+    of a quota.
+    """
+
+    def __init__(
+        self,
+        spool: Spool,
+        clock: Callable[[], datetime],
+        price: Callable[[str, datetime, int], Price | None],
+        calls: Callable[[], Calls],
+        settle: Callable[[str, Sequence[Take]], None],
+    ) -> None:
+        self._spool = spool
+        self._clock = clock
+        self._price = price
+        self._calls = calls
+        self._settle = settle
+        self._wake = threading.Event()
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+        self.failures = 0
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="tokenbox-books", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Drain what there is, as far as the store takes it; the rest stays in the spool."""
+        self._stopping = True
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(timeout=10)
+        self._spool.close()
+
+    @property
+    def waiting(self) -> int:
+        return self._spool.waiting
+
+    def began(self, request: Request) -> None:
+        """Before it is sent: what it may cost is known even if this process does not see the answer."""
+        self._spool.append(_line(request))
+
+    def ended(self, request: Request) -> None:
+        """After it: what the upstream reported, which is None where it reported nothing."""
+        outcome = request.outcome
+        if outcome.complete and outcome.status == _OK:
+            how = Outcome.DONE
+        elif outcome.status == _CLIENT_LEFT or (outcome.begun and outcome.status == _OK):
+            how = Outcome.STOPPED
+        else:
+            how = Outcome.FAILED
+        usage = None if outcome.usage is None else outcome.usage.to_dict()
+        ended = {"outcome": how.value, "finished": time_text(self._clock()), "usage": usage}
+        self._spool.append({**_line(request), **ended})
+
+    def settle_later(self, reservation: str, takes: Sequence[Take]) -> None:
+        """A settlement that the store of quotas did not take."""
+        entry = [
+            [take.bucket.key_id, str(take.bucket.quota), take.bucket.starts.isoformat(), take.amount]
+            for take in takes
+        ]
+        self._spool.append({"settle": reservation, "takes": entry})
+
+    def drain(self) -> int:
+        """Everything that is finished goes to the store. Raises what the store raises."""
+        return self._spool.drain(self._take)
+
+    def _take(self, entries: Sequence[dict[str, Any]]) -> None:
+        # The end of a call says all that its beginning did.
+        calls = {entry["id"]: entry for entry in entries if "id" in entry}
+        if calls:
+            self._calls().record(*map(self._call, calls.values()))
+        for entry in entries:
+            if "settle" in entry:
+                self._settle(str(entry["settle"]), [_take(item) for item in entry["takes"]])
+
+    def _call(self, entry: dict[str, Any]) -> Call:
+        """The record of a line: with the prices of the day on which it began."""
+        began, tokens = parse_time(entry["began"]), entry["tokens"]
+        price = self._price(entry["model"], began, tokens)
+        started = Call(
+            id=entry["id"],
+            started=began,
+            model=entry["model"],
+            category=entry["category"],
+            project=PROJECT,
+            session=entry["key"],
+            predicted=Prediction.of(tokens, entry["reserved"], price, exact=entry["exact"]),
+        )
+        if "outcome" not in entry:
+            return started
+        usage = UNKNOWN_USAGE if entry["usage"] is None else Usage(**entry["usage"])
+        end, exact = parse_time(entry["finished"]), entry["usage"] is not None
+        return started.end(end, usage, price, exact=exact, outcome=Outcome(entry["outcome"]))
+
+    def _run(self) -> None:
+        rest = DRAIN_SECONDS
+        while True:
+            self._wake.wait(rest)
+            stopping = self._stopping
+            try:
+                self.drain()
+                rest, self.failures = DRAIN_SECONDS, 0
+            except TokenboxError:
+                self.failures += 1
+                rest = min(LONGEST_REST, rest * 2)
+            if stopping:
+                return
+
+
+def _line(request: Request) -> dict[str, object]:
+    """What is known of a request when it is sent."""
+    call, verdict = request.call, request.verdict
+    assert call is not None and verdict is not None  # noqa: S101, PT018  # it is recorded once it was judged
+    return {
+        "id": request.key,
+        "began": time_text(request.began_at),
+        "model": call.model,
+        "category": call.protocol.name,
+        "key": None if request.grant is None else request.grant.key_id,
+        "tokens": verdict.counted.tokens,
+        "exact": verdict.counted.exact,
+        "reserved": verdict.reserved * call.choices,
+    }
+
+
+def _take(item: Sequence[Any]) -> Take:
+    from datetime import datetime  # noqa: PLC0415  # only for what was left over
+
+    key_id, quota, starts, amount = item
+    return Take(Bucket(key_id, Quota.parse(quota), datetime.fromisoformat(starts)), int(amount))

@@ -1,0 +1,264 @@
+"""The gateway put together from its settings."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.__about__ import __version__
+from tokenbox.catalog import price as catalog_price
+from tokenbox.errors import TokenboxError
+from tokenbox.gateway.accounts import QuotaAccounts
+from tokenbox.gateway.app import Gateway
+from tokenbox.gateway.asking import AskForUsage
+from tokenbox.gateway.books import Books
+from tokenbox.gateway.counting import RequestCounting
+from tokenbox.gateway.door import KeyDoor
+from tokenbox.gateway.fitting import Evicting
+from tokenbox.gateway.local import LocalCounts
+from tokenbox.gateway.metrics import Metrics
+from tokenbox.gateway.models import UpstreamModels
+from tokenbox.gateway.refusals import Refusal
+from tokenbox.gateway.routes import Routes
+from tokenbox.gateway.services import NoAccounts, OpenDoor
+from tokenbox.gateway.spool import Spool, SpoolError
+from tokenbox.gateway.upstream import Upstream, make_session
+from tokenbox.providers.kinds import Kind
+from tokenbox.store.quotas import SqlQuotas
+from tokenbox.store.redis_quotas import RedisQuotas
+from tokenbox.store.stores import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import date
+
+    import aiohttp
+
+    from tokenbox.catalog import Price
+    from tokenbox.gateway.app import Request
+    from tokenbox.gateway.counting import Local
+    from tokenbox.gateway.log import Log
+    from tokenbox.gateway.services import Accounts, Door
+    from tokenbox.gateway.settings import Settings
+    from tokenbox.ledger.quota import Take
+    from tokenbox.store.quotas import QuotaStore
+    from tokenbox.store.stores import Store
+
+# Kinds whose servers have llama.cpp's /tokenize.
+_TOKENIZES = frozenset({Kind.LLAMA_CPP})
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """What outlives the process: keys and the ledger, levels of quotas, what is not in the ledger yet."""
+
+    store: Store
+    quotas: QuotaStore
+    spool: Spool
+
+    @classmethod
+    def open(cls, settings: Settings) -> Stores:
+        """Raises :class:`~tokenbox.store.errors.StoreError` and :class:`SpoolError`."""
+        store = open_store(settings.database)
+        try:
+            quotas: QuotaStore = (
+                SqlQuotas(store.database) if settings.redis is None else RedisQuotas(settings.redis)
+            )
+            return cls(store, quotas, Spool(settings.state))
+        except BaseException:
+            store.close()
+            raise
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Standing:
+    """The services of a running gateway. Fulfils :class:`~tokenbox.gateway.services.Services`."""
+
+    def __init__(self, settings: Settings, stores: Stores, log: Log) -> None:
+        self.settings = settings
+        self.stores = stores
+        self.log = log
+        self.metrics = Metrics(__version__)
+        self.local_counts = LocalCounts(settings)
+        self.counting = RequestCounting(self.local, settings.limits)
+        self.fitting = Evicting(self.counting, settings.low_water)
+        self.asking = AskForUsage()
+        self.upstreams: Sequence[Upstream] = ()
+        self.models: UpstreamModels
+        self.door: Door = OpenDoor()
+        self.accounts: Accounts = NoAccounts()
+        self.books: Books
+        self._session: aiohttp.ClientSession | None = None
+
+    async def open(self) -> None:
+        """Connections, and the thread that drains the books. Runs in the server's event loop."""
+        self._session = make_session(self.settings.limits)
+        self.upstreams = [
+            Upstream(settings, self.settings.limits, self._session) for settings in self.settings.upstreams
+        ]
+        self.models = UpstreamModels(self.settings, self.upstreams)
+        await self.models.open()
+        store = self.stores.store
+        self.books = Books(self.stores.spool, now, self.price, lambda: store.calls, self._settle)
+        self.books.start()
+        if self.settings.keys_required:
+            self.door = KeyDoor(store.keys, now)
+        self.accounts = QuotaAccounts(
+            self.stores.quotas, now, self.price, self.books.settle_later, self.settings.when_away
+        )
+        self._gauges()
+        self.log.write("started", upstreams=[upstream.name for upstream in self.upstreams])
+
+    async def close(self) -> None:
+        """After the last request: everything that was recorded is drained, as far as the store takes it."""
+        await asyncio.to_thread(self.books.stop)
+        await self.models.close()
+        with suppress(TokenboxError):
+            await self.stores.quotas.close()
+        self.stores.store.close()
+        if self._session is not None:
+            await self._session.close()
+        self.log.write("stopped")
+
+    def reload(self, settings: Settings) -> None:
+        """Other policies, from the next request on. Upstreams keep their connections and their places."""
+        known = {upstream.name: upstream for upstream in self.upstreams}
+        assert self._session is not None  # noqa: S101  # it runs
+        upstreams = []
+        for new in settings.upstreams:
+            upstream = known.get(new.name)
+            if upstream is None or not upstream.can_become(new):
+                upstream = Upstream(new, settings.limits, self._session)
+            else:
+                upstream.settings = new
+            upstreams.append(upstream)
+        self.settings = settings
+        self.upstreams = upstreams
+        self.models.become(settings, upstreams)
+        self.local_counts.become(settings)
+        self.fitting = Evicting(self.counting, settings.low_water)
+        self.log.write("reloaded", upstreams=[upstream.name for upstream in upstreams])
+
+    # What requests ask.
+
+    def local(self, upstream: Upstream, model: str) -> Local:  # one day by upstream
+        """What counts for the model in this process."""
+        try:
+            return self.local_counts.of(model)
+        except TokenboxError as error:
+            raise Refusal(
+                503, error.code, f"The model {model[:100]!r} cannot be counted: {error.message}"
+            ) from None
+
+    def price(self, model: str, at: datetime, input_tokens: int) -> Price | None:
+        """What the model costs on that day, for a request of that size."""
+        found = self.settings.prices.get(model)
+        if found is None:
+            found = _price(model, at.date())
+        return None if found is None else found.at(input_tokens)
+
+    def began(self, request: Request) -> None:
+        """Before it is sent. Raises :class:`Refusal` where not even this machine's disk takes the record."""
+        try:
+            self.books.began(request)
+        except SpoolError as error:
+            self.log.write("spool_failed", error=error.message)
+            raise Refusal(503, error.code, "Nothing can be recorded just now, so nothing is sent.") from None
+
+    def observe(self, request: Request, refusal: Refusal | None) -> None:
+        """Metrics, log and ledger, once per request, whatever came of it."""
+        seconds = time.monotonic() - request.started_at
+        self.metrics.observe(request, refusal, seconds)
+        if request.was_sent:
+            try:
+                self.books.ended(request)
+            except TokenboxError as error:
+                self.log.write("spool_failed", error=error.message)
+        self.log.request(request, refusal, seconds)
+
+    # What its own routes ask.
+
+    async def checks(self) -> dict[str, dict[str, Any]]:
+        """Whether what it needs is there."""
+        found: dict[str, dict[str, Any]] = {}
+        for upstream in self.upstreams:
+            status, _ = await upstream.look("/v1/models")
+            found[f"upstream {upstream.name}"] = {"ok": status is not None and status < 500, "status": status}  # noqa: PLR2004
+        try:
+            await self.stores.quotas.ping()
+            found["quotas"] = {"ok": True}
+        except TokenboxError as error:
+            found["quotas"] = {"ok": False, "error": error.code}
+        found["ledger"] = {"ok": self.books.failures == 0, "files_waiting": self.books.waiting}
+        return found
+
+    async def upstream_models(self, upstream: Upstream) -> list[dict[str, Any]]:
+        """The upstream's own list; where it has none now, the models that the settings name."""
+        status, answer = await upstream.look("/v1/models")
+        items = answer.get("data") if status == 200 and isinstance(answer, dict) else None  # noqa: PLR2004
+        listed = [item for item in items or [] if isinstance(item, dict) and isinstance(item.get("id"), str)]
+        if not upstream.settings.models:
+            return listed
+        named = [pattern for pattern in upstream.settings.models if not set(pattern) & set("*?[")]
+        known = {item["id"] for item in listed}
+        extra = [
+            {"id": name, "object": "model", "owned_by": upstream.name} for name in named if name not in known
+        ]
+        return [item for item in listed if upstream.settings.serves(item["id"])] + extra
+
+    def tokenizer_of(self, upstream: Upstream, model: str) -> str | None:
+        """The name of what counts for a model here; None where only the upstream knows."""
+        local = self.local(upstream, model)
+        return local.tokenizer.identity.name if local.certain or local.format is not None else None
+
+    def speaks_tokenize(self, upstream: Upstream) -> bool:
+        return upstream.kind in _TOKENIZES
+
+    def _settle(self, reservation: str, takes: Sequence[Take]) -> None:
+        """From the books' thread."""
+        asyncio.run(self.stores.quotas.settle(reservation, takes))
+
+    def _gauges(self) -> None:
+        for upstream in self.upstreams:
+            name = upstream.name
+            self.metrics.gauge(
+                "upstream_running", "Requests at an upstream.", partial(_running, upstream), upstream=name
+            )
+            self.metrics.gauge(
+                "upstream_waiting",
+                "Requests that wait for a place.",
+                partial(_waiting, upstream),
+                upstream=name,
+            )
+        self.metrics.gauge(
+            "spool_files_waiting", "Files not drained into the store.", lambda: self.books.waiting
+        )
+
+
+def _running(upstream: Upstream) -> float:
+    return upstream.running
+
+
+def _waiting(upstream: Upstream) -> float:
+    return upstream.waiting
+
+
+@lru_cache(maxsize=4096)
+def _price(model: str, on: date) -> Price | None:
+    return catalog_price(model, on=on)
+
+
+def gateway_of(settings: Settings, stores: Stores, log: Log) -> tuple[Gateway, Standing]:
+    """The application and its services."""
+    standing = Standing(settings, stores, log)
+    gateway = Gateway(standing)
+    Routes(standing).add_to(gateway)
+    return gateway, standing

@@ -1,0 +1,160 @@
+"""A request read: checked JSON, and what it asks of a model."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.gateway.refusals import Refusal
+
+if TYPE_CHECKING:
+    from tokenbox.gateway.protocols import Protocol
+    from tokenbox.gateway.settings import Limits
+
+# RFC 8785 and every client are exact up to here; no limit of output is larger.
+_MAX_INTEGER = 2**53 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a client asks: ``body`` is its JSON as an object, ``data`` the very bytes."""
+
+    protocol: Protocol
+    model: str
+    body: dict[str, Any]
+    data: bytes
+    stream: bool
+    max_output: int | None
+    choices: int
+    client_key: str | None = field(default=None, repr=False)
+
+    @property
+    def input(self) -> Any:  # noqa: ANN401  # whatever the client sent
+        """Its messages, prompt or input."""
+        return self.body.get(self.protocol.input_key)
+
+    @property
+    def wants_usage(self) -> bool:
+        """Whether the client asked for the event with the usage."""
+        options = self.body.get("stream_options")
+        return isinstance(options, dict) and options.get("include_usage") is True
+
+    def with_body(self, body: dict[str, Any]) -> Call:
+        """The same call with another body."""
+        data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+        return replace(self, body=body, data=data, max_output=_max_output(self.protocol, body))
+
+
+def read_call(protocol: Protocol, data: bytes, limits: Limits) -> Call:
+    """The call in a body. Raises :class:`Refusal` (400) naming what is wrong with it."""
+    body = read_object(data, limits)
+    model = body.get("model")
+    if not isinstance(model, str) or not model:
+        raise bad("model is missing: it names the model that is to answer.", "model")
+    key = protocol.input_key
+    if key not in body:
+        raise bad(f"{key} is missing.", key)
+    value = body[key]
+    if key == "messages" and not (isinstance(value, list) and all(isinstance(m, dict) for m in value)):
+        raise bad("messages is a list of objects.", key)
+    if isinstance(value, list) and len(value) > limits.messages:
+        raise bad(f"{key} has {len(value):,} items; at most {limits.messages:,} are taken.", key)
+    stream = body.get("stream", False)
+    if stream is not None and not isinstance(stream, bool):
+        raise bad(f"stream is true or false, not {_shown(stream)}.", "stream")
+    choices = body.get("n", 1)
+    if choices is None:
+        choices = 1
+    if type(choices) is not int or not 1 <= choices <= 128:  # noqa: PLR2004  # OpenAI's own limit
+        raise bad(f"n is a whole number from 1 to 128, not {_shown(choices)}.", "n")
+    return Call(protocol, model, body, data, stream is True, _max_output(protocol, body), choices)
+
+
+def read_object(data: bytes, limits: Limits) -> dict[str, Any]:
+    """A JSON object, with nothing in it that two readers could read differently.
+
+    Raises :class:`Refusal` (400): NaN, a key that is there twice, broken UTF-8, too deep.
+    """
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise bad(f"the body is not UTF-8: byte {error.start:,} is 0x{data[error.start]:02X}.") from None
+    try:
+        value = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+    except json.JSONDecodeError as error:
+        raise bad(
+            f"the body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}."
+        ) from None
+    except RecursionError:
+        raise _too_deep(limits.depth) from None
+    except ValueError as error:
+        raise bad(f"the body is not JSON that can be used: {error}.") from None
+    if not isinstance(value, dict):
+        raise bad(f"the body is a JSON object, not {_kind(value)}.")
+    if text.count("[") + text.count("{") > limits.depth and _depth_over(value, limits.depth):
+        raise _too_deep(limits.depth)
+    return value
+
+
+def bad(message: str, param: str | None = None) -> Refusal:
+    """The refusal of a request that is not what its API says."""
+    return Refusal(400, "invalid_request", message[0].upper() + message[1:], param)
+
+
+def _max_output(protocol: Protocol, body: dict[str, Any]) -> int | None:
+    for key in protocol.output_keys:
+        value = body.get(key)
+        if value is None:
+            continue
+        if isinstance(value, float) and value.is_integer() and abs(value) <= _MAX_INTEGER:
+            value = int(value)
+        if type(value) is int and -1 <= value <= _MAX_INTEGER:
+            if value < 0:
+                continue  # as llama.cpp says "without a limit"
+            return value
+        raise bad(f"{key} is a whole number of tokens, not {_shown(value)}.", key)
+    return None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"the key {twice[:60]!r} is there twice")
+    return value
+
+
+def _constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _depth_over(value: object, limit: int) -> bool:
+    level: list[object] = [value]
+    for _ in range(limit):
+        level = [
+            inner
+            for item in level
+            if isinstance(item, dict | list)
+            for inner in (item.values() if isinstance(item, dict) else item)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _too_deep(limit: int) -> Refusal:
+    return bad(f"the body is nested more than {limit} levels deep.")
+
+
+def _kind(value: object) -> str:
+    return {list: "a list", str: "text", type(None): "null", bool: "true or false"}.get(
+        type(value), "a number"
+    )
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=True, default=str)
+    return text if len(text) <= 40 else text[:37] + "..."  # noqa: PLR2004

@@ -1,0 +1,154 @@
+"""The gateway's settings from the configuration: files, environment, flags."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.config import load
+from tokenbox.config.errors import Code, ConfigError
+from tokenbox.gateway.protocols import PROTOCOLS
+from tokenbox.gateway.settings import Limits, Mode, ModelSettings, Settings, UpstreamSettings, WhenAway
+from tokenbox.providers.target import root_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tokenbox.config import Config
+
+_POLICY = ("max_ctx", "reserve_out", "headroom", "tokenizer", "mode")
+_ROUTES = {protocol.name: path for path, protocol in PROTOCOLS.items()}
+
+
+def settings_from(
+    folder: str,
+    flags: Mapping[str, object],
+    upstreams: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+) -> Settings:
+    """The settings that hold in ``folder``.
+
+    ``upstreams``, as ``URL`` or ``NAME=URL``, go in place of those of the files. Raises ``ConfigError`` and
+    ``InvalidTarget``.
+    """
+    env = os.environ if env is None else env
+    config = load(folder, env, flags)
+    servers = [_given(text) for text in upstreams] or [
+        _upstream(config, name, env) for name in config.names("upstreams")
+    ]
+    host = _text(config, "gateway.host") or "127.0.0.1"
+    keys = config.value("gateway.keys")
+    database = _text(config, "gateway.database") or _text(config, "store.database")
+    state = _text(config, "gateway.state")
+    port, low_water, body, idle = (
+        config.value(f"gateway.{name}") for name in ("port", "low_water", "body_bytes", "idle_seconds")
+    )
+    return Settings(
+        upstreams=tuple(servers),
+        mode=Mode(str(config.value("gateway.mode"))),
+        modes=_modes(config),
+        models={name: _model(config, name) for name in config.names("models")},
+        default_model=_model(config, None),
+        limits=replace(Limits(), body=int(str(body)), idle_seconds=float(str(idle))),
+        host=host,
+        port=int(str(port)),
+        low_water=low_water if isinstance(low_water, Decimal) else Decimal(1),
+        database=database,
+        redis=_text(config, "gateway.redis"),
+        state=state or str(_state_folder()),
+        keys_required=keys is True or (keys is None and not is_loopback(host)),
+        when_away=WhenAway(str(config.value("gateway.when_away"))),
+        prices=config.catalog_prices(),
+    )
+
+
+def _text(config: Config, key: str) -> str | None:
+    value = config.value(key)
+    return None if value is None else str(value)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the address."""
+    import ipaddress  # noqa: PLC0415  # once
+
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _given(text: str) -> UpstreamSettings:
+    name, separator, url = text.partition("=")
+    if not separator or "/" in name:
+        name, url = "", text
+    root = root_of(url)
+    return UpstreamSettings(name or root.partition("://")[2], root)
+
+
+def _upstream(config: Config, name: str, env: Mapping[str, str]) -> UpstreamSettings:
+    def value(part: str) -> Any:  # noqa: ANN401  # as the table of keys says
+        return config.value(("upstreams", name, part))
+
+    url = value("url")
+    if url is None:
+        raise ConfigError(
+            f'upstreams.{name} has no url. Write where the server is, as url = "http://127.0.0.1:8080".',
+            code=Code.BAD_VALUE,
+            key=f"upstreams.{name}.url",
+        )
+    variable = value("key_env")
+    key = None
+    if variable is not None:
+        key = env.get(variable, "").strip() or None
+        if key is None:
+            raise ConfigError(
+                f"upstreams.{name}.key_env names {variable}, which is not set. Set it first.",
+                code=Code.BAD_VALUE,
+                key=f"upstreams.{name}.key_env",
+            )
+    return UpstreamSettings(
+        name=name,
+        url=root_of(str(url)),
+        kind=str(value("kind")),
+        models=tuple(value("models")),
+        key=key,
+        concurrency=int(value("concurrency")),
+        queue=int(value("queue")),
+        queue_seconds=float(value("queue_seconds")),
+    )
+
+
+def _model(config: Config, name: str | None) -> ModelSettings:
+    """What ``[models.NAME]`` sets, or, without a name, ``[policy]``. What is not set is None."""
+    if name is None:
+        found = {part: config.value(f"policy.{part}") for part in ("max_ctx", "reserve_out", "headroom")}
+    else:
+        found = {part: config.value(("models", name, part)) for part in _POLICY}
+        found["mode"] = None if found["mode"] is None else Mode(str(found["mode"]))
+    return ModelSettings(**found)  # type: ignore[arg-type]  # as the table of keys says
+
+
+def _modes(config: Config) -> dict[str, Mode]:
+    found = {}
+    for name in config.names("routes"):
+        if name not in _ROUTES:
+            raise ConfigError(
+                f"there is no route {name!r}. There are: {', '.join(_ROUTES)}.",
+                code=Code.UNKNOWN_KEY,
+                key=f"routes.{name}",
+            )
+        mode = config.value(("routes", name, "mode"))
+        if mode is not None:
+            found[_ROUTES[name]] = Mode(str(mode))
+    return found
+
+
+def _state_folder() -> Path:
+    import platformdirs  # noqa: PLC0415  # only where nothing is named
+
+    return Path(platformdirs.user_state_dir("tokenbox", appauthor=False)) / "gateway"

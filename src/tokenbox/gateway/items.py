@@ -1,0 +1,158 @@
+"""The items of a request, of any protocol, as what they are to the window."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.content.exchanges import Grouping
+from tokenbox.content.message import InvalidMessage, Message
+from tokenbox.engine.window import Kind, Window
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from tokenbox.gateway.calls import Call
+
+
+def window_of(call: Call) -> Window:
+    """The items of a call in a window; their sizes are left 0, for the whole is what is counted.
+
+    The last user message is pinned: it never leaves. Raises :class:`InvalidMessage`.
+    """
+    items = call.input
+    if not isinstance(items, list):
+        return Window()
+    return _READERS[call.protocol.name](items)
+
+
+def without(call: Call, gone: Collection[int]) -> Call:
+    """The call without those of its items."""
+    kept = [item for number, item in enumerate(call.input) if number not in gone]
+    return call.with_body({**call.body, call.protocol.input_key: kept})
+
+
+def _chat(items: list[Any]) -> Window:
+    grouping, window = Grouping(), Window()
+    last_user: int | None = None
+    for number, item in enumerate(items):
+        try:
+            message = Message.of(item)
+        except InvalidMessage as error:
+            raise InvalidMessage(f"messages[{number}]: {error.message}", index=number) from None
+        placement = grouping.place(message, number)
+        window.append(placement.kind, 0, calls=len(message.tool_calls), call=placement.call)
+        if placement.abandoned is not None:
+            window.give_up_waiting(placement.abandoned)
+        last_user = number if placement.kind is Kind.USER else last_user
+    return _pinned(window, last_user)
+
+
+def _anthropic(items: list[Any]) -> Window:
+    """Anthropic's messages: results of tools are in the user message that follows the calls."""
+    window = Window()
+    last_user: int | None = None
+    call: int | None = None
+    for number, item in enumerate(items):
+        kinds = _block_kinds(item.get("content")) if isinstance(item, dict) else set()
+        role = item.get("role") if isinstance(item, dict) else None
+        if role == "assistant":
+            if call is not None:
+                window.give_up_waiting(call)
+            calls = "tool_use" in kinds
+            window.append(Kind.CALL if calls else Kind.ANSWER, 0, calls=int(calls))
+            call = number if calls else None
+        elif "tool_result" in kinds:
+            window.append(Kind.RESULT if call is not None else Kind.STRAY, 0, call=call)
+            call = None
+        else:
+            if call is not None:
+                window.give_up_waiting(call)
+            call = None
+            window.append(Kind.USER if role == "user" else Kind.FIXED, 0)
+            last_user = number if role == "user" else last_user
+    return _pinned(window, last_user)
+
+
+def _responses(items: list[Any]) -> Window:
+    """Items of the Responses API.
+
+    Between two messages, calls, their outputs and the reasoning that led to them are rounds: a new one
+    begins where an output is followed by something else.
+    """
+    window = Window()
+    last_user: int | None = None
+    first: int | None = None
+    open_calls: set[str] = set()
+    after_output = False
+    rounds = _round_lengths(items)
+    for number, item in enumerate(items):
+        kind = _item_kind(item)
+        if kind == "message":
+            first, after_output = None, False
+            role = item.get("role")
+            if role in ("system", "developer"):
+                window.append(Kind.FIXED, 0)
+            elif role == "user":
+                window.append(Kind.USER, 0)
+                last_user = number
+            else:
+                window.append(Kind.ANSWER, 0)
+            continue
+        if first is None or (after_output and kind != "output"):
+            first = number
+            open_calls = set()
+            window.append(Kind.CALL, 0, calls=rounds[number] - 1)
+        else:
+            window.append(Kind.RESULT, 0, call=first)
+        if kind == "call":
+            open_calls.add(str(item.get("call_id")))
+        if kind == "output":
+            open_calls.discard(str(item.get("call_id")))
+        after_output = kind == "output"
+    if first is not None and open_calls:
+        window.pin(first)  # calls that wait for their outputs
+    return _pinned(window, last_user)
+
+
+def _round_lengths(items: list[Any]) -> dict[int, int]:
+    """How many items each round has, by the place of its first."""
+    lengths: dict[int, int] = {}
+    first: int | None = None
+    after_output = False
+    for number, item in enumerate(items):
+        kind = _item_kind(item)
+        if kind == "message":
+            first, after_output = None, False
+            continue
+        if first is None or (after_output and kind != "output"):
+            first = number
+            lengths[first] = 0
+        lengths[first] += 1
+        after_output = kind == "output"
+    return lengths
+
+
+def _item_kind(item: object) -> str:
+    if not isinstance(item, dict):
+        return "message"
+    kind = item.get("type")
+    if kind in (None, "message"):
+        return "message"
+    if isinstance(kind, str) and kind.endswith("_output"):
+        return "output"
+    return "call" if isinstance(kind, str) and kind.endswith("_call") else "other"
+
+
+def _block_kinds(content: object) -> set[str]:
+    if not isinstance(content, list):
+        return set()
+    return {str(block.get("type")) for block in content if isinstance(block, dict)}
+
+
+def _pinned(window: Window, last_user: int | None) -> Window:
+    if last_user is not None:
+        window.pin(last_user)
+    return window
+
+
+_READERS = {"chat": _chat, "messages": _anthropic, "responses": _responses}

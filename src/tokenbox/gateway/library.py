@@ -1,0 +1,103 @@
+"""The library over HTTP: layouts, plans and the gate, for data that a request brings along.
+
+Nothing a request names is opened or imported: tokenizers and strategies are those of the package.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.compose.lay_out import layout
+from tokenbox.gateway.calls import bad
+from tokenbox.policy import Limits, Request, enforce, pack, read_chunks
+from tokenbox.tokenizers.registry import get, is_builtin
+
+if TYPE_CHECKING:
+    from tokenbox.gateway.admission import Room
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+STRATEGIES = ("box", "ladder", "window")
+_LAYOUT = {"sections", "budget", "tokenizer", "separator", "reclaim"}
+_LIMITS = {"max_ctx", "reserve_out", "headroom", "max_input"}
+
+
+def layout_of(body: dict[str, Any]) -> dict[str, Any]:
+    """``POST /v1/layout``: sections and a budget, as in a layout document without files."""
+    _known(body, _LAYOUT)
+    if not isinstance(body.get("sections"), list):
+        raise bad("sections is a list of sections.", "sections")
+    result = layout(
+        body["sections"],
+        body.get("budget"),  # type: ignore[arg-type]  # checked by the library, in its own words
+        _tokenizer(body),
+        body.get("separator", "\n\n"),
+        reclaim=body.get("reclaim", False),
+    )
+    return result.to_dict()
+
+
+def plan_of(body: dict[str, Any], room: Room | None, tokenizer: Tokenizer) -> dict[str, Any]:
+    """``POST /v1/plan``: what of the chunks would be sent."""
+    _known(body, {"chunks", "strategy", "model", "tokenizer", *_LIMITS})
+    strategy = body.get("strategy")
+    if strategy is not None and strategy not in STRATEGIES:
+        raise bad(f"strategy is one of {', '.join(STRATEGIES)}.", "strategy")
+    return pack(_chunks(body), _limits(body, room), tokenizer, strategy, body.get("model")).to_dict()
+
+
+def enforcement_of(body: dict[str, Any], room: Room | None, tokenizer: Tokenizer) -> dict[str, Any]:
+    """``POST /v1/enforce``: whether it may be sent, why, and the least that would let it."""
+    _known(body, {"chunks", "model", "tokenizer", "output_mode", "max_tokens_request", *_LIMITS})
+    asked = body.get("max_tokens_request")
+    limits = _limits({**body, "reserve_out": body.get("reserve_out") if asked is None else asked}, room)
+    return enforce(
+        _chunks(body),
+        limits,
+        tokenizer,
+        output_mode=body.get("output_mode", "text"),
+        model=body.get("model"),
+        max_tokens_request=asked,
+    ).to_dict()
+
+
+def named_tokenizer(body: dict[str, Any]) -> Tokenizer | None:
+    """The tokenizer a body names; None if it names none."""
+    return None if body.get("tokenizer") is None else _tokenizer(body)
+
+
+def _tokenizer(body: dict[str, Any]) -> Tokenizer:
+    name = body.get("tokenizer", "o200k_base")
+    if not is_builtin(name):
+        raise bad("tokenizer is the name of one in the package, such as o200k_base.", "tokenizer")
+    return get(name)
+
+
+def _limits(body: dict[str, Any], room: Room | None) -> Limits:
+    """What the body says, else what is known of the model."""
+
+    def known(name: str, ours: int | str | None) -> Any:  # noqa: ANN401  # checked by Limits.of
+        return ours if body.get(name) is None else body[name]
+
+    max_ctx = known("max_ctx", None if room is None else room.window)
+    if max_ctx is None:
+        raise bad("max_ctx is missing, and how much the model can take is not known.", "max_ctx")
+    return Limits.of(
+        max_ctx,
+        known("reserve_out", 0 if room is None else room.reserve),
+        known("headroom", "0" if room is None else room.headroom),
+        known("max_input", None if room is None else room.max_input),
+    )
+
+
+def _chunks(body: dict[str, Any]) -> Request:
+    if not isinstance(body.get("chunks"), list):
+        raise bad("chunks is a list of texts, sections or messages.", "chunks")
+    return read_chunks(body["chunks"])
+
+
+def _known(body: dict[str, Any], keys: set[str]) -> None:
+    unknown = sorted(body.keys() - keys)
+    if unknown:
+        raise bad(
+            f"there is no {unknown[0][:60]!r} here. There are: {', '.join(sorted(keys))}.", unknown[0][:60]
+        )

@@ -1,0 +1,53 @@
+"""What is logged: a JSON object per line, with figures and names and never a word of what was said."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tokenbox.gateway.app import Request
+    from tokenbox.gateway.refusals import Refusal
+
+
+class Log:
+    """Lines for ``out``; None logs nothing. ``requests`` False leaves out requests that went well."""
+
+    def __init__(self, out: Callable[[str], object] | None, *, requests: bool = True) -> None:
+        self._out = out
+        self._requests = requests
+
+    def write(self, event: str, **fields: object) -> None:
+        if self._out is None:
+            return
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = {"at": at, "event": event, **fields}
+        self._out(json.dumps(line, default=str, separators=(",", ":")) + "\n")
+
+    def request(self, request: Request, refusal: Refusal | None, seconds: float) -> None:
+        """One line for a request."""
+        if self._out is None or (not self._requests and refusal is None):
+            return
+        call, verdict, usage = request.call, request.verdict, request.outcome.usage
+        self.write(
+            "request",
+            id=request.request_id,
+            route=request.protocol.name,
+            model=None if call is None else call.model[:200],
+            stream=None if call is None else call.stream,
+            upstream=None if request.upstream is None else request.upstream.name,
+            key=None if request.grant is None else request.grant.key_id,
+            status=request.outcome.status,
+            refused=None if refusal is None else refusal.code,
+            mode=None if verdict is None else verdict.mode.value,
+            input_tokens=None if verdict is None else verdict.counted.tokens,
+            exact=None if verdict is None else verdict.counted.exact,
+            reserved=None if verdict is None else verdict.reserved,
+            reported_input=None if usage is None else usage.input_tokens,
+            reported_output=None if usage is None else usage.output_tokens,
+            complete=request.outcome.complete,
+            ms=round(seconds * 1000, 1),
+        )

@@ -1,0 +1,92 @@
+"""What the gateway counts of itself, for Prometheus. Labels are the operator's words, never a client's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tokenbox.gateway.app import Request
+    from tokenbox.gateway.refusals import Refusal
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+_OK = 200
+
+
+class Metrics:
+    """The figures of one process. ``version`` is tokenbox's."""
+
+    def __init__(self, version: str) -> None:
+        self.registry = CollectorRegistry()
+        self._gauges: dict[str, Gauge] = {}
+        self._requests = self._counter(
+            "requests", "Requests, by how they ended.", "route", "upstream", "status", "mode"
+        )
+        self._refusals = self._counter(
+            "refusals", "Requests refused by the gateway, by code.", "route", "code"
+        )
+        self._tokens = self._counter("tokens", "Tokens that upstreams reported.", "upstream", "kind")
+        self._difference = self._counter(
+            "prediction_difference_tokens", "Sum of |reported - predicted| input tokens.", "upstream", "exact"
+        )
+        self._mismatches = self._counter(
+            "prediction_mismatches",
+            "Answers whose reported input differs from the prediction.",
+            "upstream",
+            "exact",
+        )
+        self._reconciled = self._counter(
+            "predictions_reconciled", "Answers that reported their input.", "upstream", "exact"
+        )
+        self._seconds = Histogram(
+            *("tokenbox_request_seconds", "From the head of the request to the last byte of the answer."),
+            ["route", "upstream"],
+            registry=self.registry,
+            buckets=_SECONDS,
+        )
+        info = Gauge("tokenbox_build_info", "The version, as a label.", ["version"], registry=self.registry)
+        info.labels(version).set(1)
+
+    def gauge(self, name: str, about: str, value: Callable[[], float], **labels: str) -> None:
+        """A figure that is looked up when it is asked for."""
+        gauge = self._gauges.get(name)
+        if gauge is None:
+            gauge = self._gauges[name] = Gauge(
+                f"tokenbox_{name}", about, sorted(labels), registry=self.registry
+            )
+        (gauge.labels(**labels) if labels else gauge).set_function(value)
+
+    def observe(self, request: Request, refusal: Refusal | None, seconds: float) -> None:
+        route, outcome, verdict = request.protocol.name, request.outcome, request.verdict
+        upstream = "" if request.upstream is None else request.upstream.name
+        mode = "" if verdict is None else verdict.mode.value
+        self._requests.labels(route, upstream, str(outcome.status), mode).inc()
+        self._seconds.labels(route, upstream).observe(seconds)
+        if refusal is not None:
+            self._refusals.labels(route, refusal.code).inc()
+        usage = outcome.usage
+        if usage is None:
+            return
+        for kind, tokens in (
+            ("input", usage.input_tokens),
+            ("output", usage.output_tokens),
+            ("cached_input", usage.cached_input_tokens),
+        ):
+            if tokens is not None:
+                self._tokens.labels(upstream, kind).inc(tokens)
+        if usage.input_tokens is not None and verdict is not None:
+            exact = "true" if verdict.counted.exact else "false"
+            difference = abs(usage.input_tokens - verdict.counted.tokens)
+            self._reconciled.labels(upstream, exact).inc()
+            if difference:
+                self._mismatches.labels(upstream, exact).inc()
+                self._difference.labels(upstream, exact).inc(difference)
+
+    def page(self) -> bytes:
+        return generate_latest(self.registry)
+
+    def _counter(self, name: str, about: str, *labels: str) -> Counter:
+        return Counter(f"tokenbox_{name}", about, labels, registry=self.registry)

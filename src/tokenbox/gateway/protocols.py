@@ -1,0 +1,165 @@
+"""What the APIs differ in, as data: where a request says its output limit, where an answer says its usage."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.ledger.usage import Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Style(StrEnum):
+    """Whose shape errors have."""
+
+    OPENAI = "openai"
+    ANTHROPIC = "anthropic"
+
+
+@dataclass(frozen=True, slots=True)
+class UsageKeys:
+    """The names in an answer's ``usage``. Input is the sum of ``input``; details are (object, key) pairs."""
+
+    input: tuple[str, ...]
+    output: str
+    cached: tuple[str, ...]
+    reasoning: tuple[str, ...]
+    written: tuple[str, ...] = ()
+
+
+_CHAT_USAGE = UsageKeys(
+    ("prompt_tokens",),
+    "completion_tokens",
+    ("prompt_tokens_details", "cached_tokens"),
+    ("completion_tokens_details", "reasoning_tokens"),
+)
+_RESPONSES_USAGE = UsageKeys(
+    ("input_tokens",),
+    "output_tokens",
+    ("input_tokens_details", "cached_tokens"),
+    ("output_tokens_details", "reasoning_tokens"),
+)
+_ANTHROPIC_USAGE = UsageKeys(
+    ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"),
+    "output_tokens",
+    ("cache_read_input_tokens",),
+    (),
+    ("cache_creation_input_tokens",),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """One API that makes tokens.
+
+    ``output_keys``: where a request states its output limit, the first that is there counts. ``input_key``:
+    where its input is, also the ``param`` of an error. ``inner``: the key, in a stream's first event, of
+    the object that takes our extra key; None where that is the event itself. ``ends``: what a stream's last
+    event has in it.
+    """
+
+    name: str
+    path: str
+    style: Style
+    input_key: str
+    output_keys: tuple[str, ...]
+    usage_keys: UsageKeys
+    inner: str | None = None
+    asks_for_usage: bool = False
+    ends: tuple[bytes, ...] = ()
+
+    def usage_in(self, value: Mapping[str, Any]) -> Usage | None:
+        """The usage that an answer, or an event of a stream, reports."""
+        holders = [
+            value,
+            *(inner for key in ("response", "message") if isinstance(inner := value.get(key), dict)),
+        ]
+        for holder in holders:
+            usage = holder.get("usage")
+            if isinstance(usage, dict):
+                return _usage(usage, self.usage_keys)
+        return None
+
+
+_OPENAI_OUTPUT = ("max_completion_tokens", "max_tokens", "n_predict")  # the last is llama.cpp's own
+_DONE = (b"[DONE]",)
+_RESPONSE_ENDS = (b"response.completed", b"response.incomplete", b"response.failed", b"[DONE]")
+
+CHAT = Protocol(
+    *("chat", "/v1/chat/completions", Style.OPENAI, "messages", _OPENAI_OUTPUT, _CHAT_USAGE),
+    asks_for_usage=True,
+    ends=_DONE,
+)
+COMPLETIONS = Protocol(
+    *("completions", "/v1/completions", Style.OPENAI, "prompt", ("max_tokens", "n_predict"), _CHAT_USAGE),
+    asks_for_usage=True,
+    ends=_DONE,
+)
+RESPONSES = Protocol(
+    *(
+        "responses",
+        "/v1/responses",
+        Style.OPENAI,
+        "input",
+        ("max_output_tokens",),
+        _RESPONSES_USAGE,
+        "response",
+    ),
+    ends=_RESPONSE_ENDS,
+)
+MESSAGES = Protocol(
+    *("messages", "/v1/messages", Style.ANTHROPIC, "messages", ("max_tokens",), _ANTHROPIC_USAGE, "message"),
+    ends=(b"message_stop",),
+)
+EMBEDDINGS = Protocol("embeddings", "/v1/embeddings", Style.OPENAI, "input", (), _CHAT_USAGE)
+
+PROTOCOLS = {protocol.path: protocol for protocol in (CHAT, COMPLETIONS, RESPONSES, MESSAGES, EMBEDDINGS)}
+
+_AT = {name: re.compile(rb'"' + name.encode() + rb'"\s*:\s*\{(\s*\})?') for name in ("response", "message")}
+_AT_TOP = re.compile(rb"\s*\{(\s*\})?")
+
+
+def with_key(data: bytes, inner: str | None, value: bytes) -> bytes:
+    """The JSON object ``data`` with a first key ``tokenbox``; every other byte stays.
+
+    ``inner``: the key goes into the object of that name. No string can pose as it: a quote inside a
+    string has a backslash before it, so the name would end in one.
+    """
+    at = _AT_TOP.match(data) if inner is None else _AT[inner].search(data)
+    if at is None:
+        return data
+    empty = at.group(1) is not None
+    place = data.index(b"{", at.start()) + 1
+    return data[:place] + b'"tokenbox":' + value + (b"" if empty else b",") + data[place:]
+
+
+def _usage(usage: Mapping[str, Any], keys: UsageKeys) -> Usage | None:
+    parts = [_count(usage.get(key)) for key in keys.input]
+    known = [part for part in parts if part is not None]
+    # The cached parts may be left out; without the first, nothing is known.
+    inputs = sum(known) if parts[0] is not None else None
+    output = _count(usage.get(keys.output))
+    if inputs is None and output is None:
+        return None
+    return Usage.reported(
+        inputs,
+        output,
+        _detail(usage, keys.cached),
+        _detail(usage, keys.reasoning),
+        _detail(usage, keys.written),
+    )
+
+
+def _detail(usage: Mapping[str, Any], path: tuple[str, ...]) -> int | None:
+    value: object = usage if path else None
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return _count(value)
+
+
+def _count(value: object) -> int | None:
+    return value if type(value) is int and value >= 0 else None

@@ -1,0 +1,221 @@
+"""The answer on its way from the upstream to the client."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.gateway.asgi import ClientGone
+from tokenbox.gateway.frames import FrameTooLarge
+from tokenbox.gateway.protocols import Style, with_key
+from tokenbox.gateway.refusals import Refusal
+from tokenbox.gateway.taps import Tap
+from tokenbox.gateway.upstream import NOT_RETURNED
+
+if TYPE_CHECKING:
+    import aiohttp
+
+    from tokenbox.gateway.asgi import Headers, Message, Send
+    from tokenbox.gateway.calls import Call
+    from tokenbox.gateway.settings import Limits
+    from tokenbox.gateway.upstream import Upstream
+    from tokenbox.ledger.usage import Usage
+
+_OK = 200
+_FIRST_ERROR = 400
+_KEY_STATUSES = (401, 403)
+# A whole answer larger than this is no answer of a model: 4,096 embeddings of 4,096 figures are 200 MB.
+_MAX_ANSWER = 256 << 20
+# Larger answers are read as JSON in a thread, where they hold nobody up.
+_LARGE = 256 << 10
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a request. ``status`` as the client saw it; ``usage`` as the upstream reported it.
+
+    ``begun``: the head was sent; ``ended``: so was the last byte; ``complete``: and nothing was wrong.
+    """
+
+    status: int = 0
+    usage: Usage | None = None
+    complete: bool = False
+    begun: bool = False
+    ended: bool = False
+
+
+@dataclass(slots=True)
+class Relay:
+    """One answer. ``headers`` are ours, ``note`` is the value of our key, ``started`` a frame to go first.
+
+    ``hide_usage``: we asked the upstream for usage and the client did not. :meth:`run` raises
+    :class:`Refusal` only before anything was sent; what goes wrong later is the last event of the stream.
+    """
+
+    call: Call
+    upstream: Upstream
+    answer: aiohttp.ClientResponse
+    send: Send
+    limits: Limits
+    request_id: str
+    headers: Headers
+    note: bytes
+    started: bytes
+    hide_usage: bool
+    outcome: Outcome
+
+    async def run(self) -> None:
+        if self.answer.status != _OK:
+            await self.error()
+        elif self.call.stream and self.answer.headers.get("content-type", "").startswith("text/event-stream"):
+            await self.stream()
+        else:
+            await self.whole()
+
+    async def whole(self) -> None:
+        """An answer in one piece: our key first, every other byte as it came."""
+        data = await self._body()
+        value = await _object(data)
+        if value is None:
+            raise self.upstream.failed("garbled")
+        self.outcome.usage = self.call.protocol.usage_in(value)
+        await self._send_whole(_OK, with_key(data, None, self.note))
+
+    async def stream(self) -> None:
+        """Event by event."""
+        import aiohttp  # noqa: PLC0415  # an extra
+
+        tap = Tap(self.call.protocol, self.note, hide_usage=self.hide_usage, started=self.started)
+        failure: Refusal | None = None
+        try:
+            async for piece in self.answer.content.iter_any():
+                out = tap.feed(piece)
+                self.outcome.usage = tap.usage
+                if out:
+                    await self._send_piece(out)
+            if rest := tap.rest():
+                await self._send_piece(rest)
+            if not tap.whole:
+                failure = self.upstream.failed("broke")
+        except (aiohttp.ServerTimeoutError, TimeoutError):
+            failure = self.upstream.failed("timeout")
+        except aiohttp.ClientError:
+            failure = self.upstream.failed("broke")
+        except FrameTooLarge:
+            failure = self.upstream.failed("garbled")
+        self.outcome.usage = tap.usage
+        if failure is not None:
+            if not self.outcome.begun:
+                raise failure
+            await self._send_piece(failure.event(self.call.protocol, self.request_id, tap.events))
+        await self._start(_OK)
+        self.outcome.ended, self.outcome.complete = True, failure is None and tap.error is None
+        await self._bounded({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def error(self) -> None:
+        """The upstream's own error, if it has the protocol's shape and tells no secret; else one that has."""
+        status = self.answer.status
+        if status in _KEY_STATUSES and self.upstream.settings.key is not None:
+            # Its text may quote the key, which is the operator's.
+            raise Refusal(
+                502,
+                "upstream_refused_key",
+                f"The upstream {self.upstream.name!r} refused the gateway's own key. "
+                "The operator has to look after it.",
+            )
+        if status < _FIRST_ERROR:
+            raise self.upstream.failed("garbled")
+        data = await self._body()
+        value = await _object(data)
+        if value is not None and self._has_shape(value):
+            await self._send_whole(status, data)
+            return
+        retry = self.answer.headers.get("retry-after")
+        raise Refusal(
+            status,
+            "upstream_error",
+            f"The upstream {self.upstream.name!r} answered {status}{_said(value, data)}",
+            headers=() if retry is None else ((b"retry-after", retry.encode("latin-1")),),
+        )
+
+    def _has_shape(self, value: dict[str, Any]) -> bool:
+        error = value.get("error")
+        if not isinstance(error, dict) or not isinstance(error.get("message"), str):
+            return False
+        return self.call.protocol.style is Style.OPENAI or value.get("type") == "error"
+
+    async def _body(self) -> bytes:
+        """The whole body of the answer."""
+        import aiohttp  # noqa: PLC0415  # an extra
+
+        pieces: list[bytes] = []
+        size = 0
+        try:
+            async for piece in self.answer.content.iter_any():
+                size += len(piece)
+                if size > _MAX_ANSWER:
+                    raise self.upstream.failed("garbled")
+                pieces.append(piece)
+        except (aiohttp.ServerTimeoutError, TimeoutError):
+            raise self.upstream.failed("timeout") from None
+        except aiohttp.ClientError:
+            raise self.upstream.failed("broke") from None
+        return b"".join(pieces)
+
+    async def _send_whole(self, status: int, data: bytes) -> None:
+        await self._start(status, (b"content-length", str(len(data)).encode()))
+        self.outcome.ended = self.outcome.complete = True
+        await self._bounded({"type": "http.response.body", "body": data})
+
+    async def _send_piece(self, data: bytes) -> None:
+        await self._start(_OK)
+        await self._bounded({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def _start(self, status: int, *more: tuple[bytes, bytes]) -> None:
+        """The head, once."""
+        if self.outcome.begun:
+            return
+        self.outcome.begun, self.outcome.status = True, status
+        theirs = [
+            (name.lower(), value)
+            for name, value in self.answer.raw_headers
+            if name.lower() not in NOT_RETURNED
+        ]
+        headers = [*theirs, *self.headers, *more]
+        await self._bounded({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def _bounded(self, message: Message) -> None:
+        """A client that reads nothing is one that has gone."""
+        try:
+            async with asyncio.timeout(self.limits.send_seconds):
+                await self.send(message)
+        except TimeoutError:
+            raise ClientGone from None
+
+
+def _said(value: dict[str, Any] | None, data: bytes) -> str:
+    """What a server said in a shape of its own: FastAPI's, SGLang's, plain text."""
+    for key in ("message", "detail", "error"):
+        said = None if value is None else value.get(key)
+        if isinstance(said, dict):
+            said = said.get("message")
+        if isinstance(said, str) and said:
+            return f": {said[:1000]}"
+    text = data[:200].decode("utf-8", "replace").strip()
+    return f": {text}" if text and not text.startswith("<") else "."
+
+
+async def _object(data: bytes) -> dict[str, Any] | None:
+    if len(data) > _LARGE:
+        return await asyncio.to_thread(_parsed, data)
+    return _parsed(data)
+
+
+def _parsed(data: bytes) -> dict[str, Any] | None:
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None

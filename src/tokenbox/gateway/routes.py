@@ -1,0 +1,275 @@
+"""The gateway's own routes: what it knows, and the library over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.errors import ContextCriticalOverflow, TokenboxError
+from tokenbox.gateway.asgi import Reply
+from tokenbox.gateway.calls import bad, read_call, read_object
+from tokenbox.gateway.library import enforcement_of, layout_of, named_tokenizer, plan_of
+from tokenbox.gateway.protocols import CHAT, COMPLETIONS, MESSAGES, RESPONSES
+from tokenbox.gateway.refusals import Refusal
+from tokenbox.tokenizers.registry import get
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from tokenbox.gateway.admission import Room
+    from tokenbox.gateway.app import Gateway
+    from tokenbox.gateway.asgi import Incoming
+    from tokenbox.gateway.build import Standing
+    from tokenbox.gateway.protocols import Protocol
+    from tokenbox.gateway.upstream import Upstream
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+_PROMETHEUS = b"text/plain; version=0.0.4; charset=utf-8"
+_UNAVAILABLE = 503
+
+
+class Routes:
+    """Each method answers one route."""
+
+    def __init__(self, standing: Standing) -> None:
+        self.standing = standing
+
+    def add_to(self, gateway: Gateway) -> None:
+        for method, path, handler in (
+            ("GET", "/healthz", self.healthz),
+            ("GET", "/readyz", self.readyz),
+            ("GET", "/metrics", self.metrics),
+            ("GET", "/openapi.json", self.openapi),
+            ("GET", "/v1/models", self.models),
+            ("GET", "/v1/capabilities", self.capabilities),
+            ("POST", "/v1/chat/completions/input_tokens", self._counts(CHAT)),
+            ("POST", "/v1/responses/input_tokens", self._counts(RESPONSES)),
+            ("POST", "/v1/messages/count_tokens", self._counts(MESSAGES)),
+            ("POST", "/v1/tokenize", self.tokenize_v1),
+            ("POST", "/tokenize", self.tokenize),
+            ("POST", "/detokenize", self.detokenize),
+            ("POST", "/v1/layout", self._library(self._layout)),
+            ("POST", "/v1/plan", self._library(self._plan)),
+            ("POST", "/v1/enforce", self._library(self._enforce)),
+        ):
+            gateway.add(method, path, handler)
+
+    # How it is.
+
+    async def healthz(self, incoming: Incoming, request_id: str) -> Reply:
+        """This process is alive."""
+        return Reply.of({"status": "ok"})
+
+    async def readyz(self, incoming: Incoming, request_id: str) -> Reply:
+        """Whether it can do its work: the upstreams, the stores."""
+        checks = await self.standing.checks()
+        ready = all(check["ok"] for check in checks.values())
+        return Reply.of(
+            {"status": "ready" if ready else "not ready", "checks": checks}, 200 if ready else _UNAVAILABLE
+        )
+
+    async def metrics(self, incoming: Incoming, request_id: str) -> Reply:
+        return Reply(200, self.standing.metrics.page(), (), _PROMETHEUS)
+
+    async def openapi(self, incoming: Incoming, request_id: str) -> Reply:
+        from tokenbox.gateway.openapi import document  # noqa: PLC0415  # on request
+
+        return Reply.of(document())
+
+    # What models can do.
+
+    async def models(self, incoming: Incoming, request_id: str) -> Reply:
+        """The upstreams' lists, each model with what it can take."""
+        await self.standing.door.admit(incoming, None)
+        data = [item async for item in self._models()]
+        return Reply.of({"object": "list", "data": data})
+
+    async def capabilities(self, incoming: Incoming, request_id: str) -> Reply:
+        """The same as figures with their sources."""
+        await self.standing.door.admit(incoming, None)
+        found = []
+        for upstream in self.standing.upstreams:
+            for item in await self.standing.upstream_models(upstream):
+                room = await self.standing.models.room(upstream, item["id"])
+                found.append(
+                    {
+                        "id": item["id"],
+                        "upstream": upstream.name,
+                        "kind": upstream.kind.value,
+                        "context_window": room.window,
+                        "max_input_tokens": room.max_input,
+                        "max_output_tokens": room.max_output,
+                        "headroom": room.headroom,
+                        "reserve_out": room.reserve,
+                        "limit": room.limit,
+                        "sources": dict(room.sources),
+                        "tokenizer": self.standing.tokenizer_of(upstream, item["id"]),
+                        "mode": self.standing.settings.mode.value,
+                    }
+                )
+        return Reply.of({"models": found})
+
+    async def _models(self) -> Any:  # noqa: ANN401  # an asynchronous generator
+        seen: set[str] = set()
+        for upstream in self.standing.upstreams:
+            for item in await self.standing.upstream_models(upstream):
+                if item["id"] in seen:
+                    continue
+                seen.add(item["id"])
+                room = await self.standing.models.room(upstream, item["id"])
+                yield {
+                    **item,
+                    "context_window": room.window,
+                    "max_input_tokens": room.max_input,
+                    "max_output_tokens": room.max_output,
+                    "max_model_len": room.window,
+                    "tokenizer": self.standing.tokenizer_of(upstream, item["id"]),
+                }
+
+    # Counts.
+
+    def _counts(self, protocol: Protocol) -> Callable[[Incoming, str], Any]:
+        async def count(incoming: Incoming, _: str) -> Reply:
+            body = await self._body(incoming)
+            body.setdefault("model", await self._only_model())
+            call = read_call(protocol, _bytes(body), self.standing.settings.limits)
+            upstream = await self._upstream(incoming, call.model)
+            counted = await self.standing.counting.count(call, upstream)
+            value: dict[str, object] = {"input_tokens": counted.tokens}
+            if protocol is not MESSAGES:
+                value["object"] = "response.input_tokens"
+            value["tokenbox"] = {"exact": counted.exact, "counted_by": counted.source}
+            return Reply.of(value)
+
+        return count
+
+    async def tokenize(self, incoming: Incoming, request_id: str) -> Reply:
+        """llama.cpp's form: the upstream's own answer where it has one, else the tokens counted with here."""
+        body = await self._body(incoming)
+        content = body.get("content")
+        if not isinstance(content, str):
+            raise bad("content is the text to tokenize.", "content")
+        model = body.get("model") if isinstance(body.get("model"), str) else await self._only_model()
+        upstream = await self._upstream(incoming, str(model))
+        if self.standing.speaks_tokenize(upstream):
+            status, answer = await upstream.ask("/tokenize", body)
+            if status == 200 and isinstance(answer, dict):  # noqa: PLR2004
+                return Reply.of(answer)
+        return Reply.of({"tokens": await self._encoded(upstream, str(model), content)})
+
+    async def detokenize(self, incoming: Incoming, request_id: str) -> Reply:
+        body = await self._body(incoming)
+        tokens = body.get("tokens")
+        if not isinstance(tokens, list) or not all(type(token) is int for token in tokens):
+            raise bad("tokens is a list of whole numbers.", "tokens")
+        model = body.get("model") if isinstance(body.get("model"), str) else await self._only_model()
+        upstream = await self._upstream(incoming, str(model))
+        if self.standing.speaks_tokenize(upstream):
+            status, answer = await upstream.ask("/detokenize", body)
+            if status == 200 and isinstance(answer, dict):  # noqa: PLR2004
+                return Reply.of(answer)
+        tokenizer = self.standing.local(upstream, str(model)).tokenizer
+        return Reply.of({"content": await self._worked(lambda: tokenizer.decode(tokens))})
+
+    async def tokenize_v1(self, incoming: Incoming, request_id: str) -> Reply:
+        """A text, or messages with tools: the count, the tokens of a text, and the model's window."""
+        body = await self._body(incoming)
+        model = body.get("model") if isinstance(body.get("model"), str) else await self._only_model()
+        upstream = await self._upstream(incoming, str(model))
+        room = await self.standing.models.room(upstream, str(model))
+        text = next(
+            (body[key] for key in ("prompt", "content", "text") if isinstance(body.get(key), str)), None
+        )
+        shown: dict[str, object] = {"max_model_len": room.window}
+        if text is None and isinstance(body.get("messages"), list):
+            call = read_call(CHAT, _bytes({**body, "model": model}), self.standing.settings.limits)
+        elif text is not None:
+            call = read_call(
+                COMPLETIONS, _bytes({"model": model, "prompt": text}), self.standing.settings.limits
+            )
+            if body.get("return_tokens", True) is not False:
+                local = self.standing.local(upstream, str(model))
+                shown["tokens"] = await self._encoded(upstream, str(model), text) if local.certain else None
+        else:
+            raise bad("give prompt (a text), or messages.", "prompt")
+        counted = await self.standing.counting.count(call, upstream)
+        value = {"count": counted.tokens, **shown, "exact": counted.exact, "counted_by": counted.source}
+        return Reply.of({key: item for key, item in value.items() if key != "tokens" or item is not None})
+
+    # The library over HTTP.
+
+    def _library(
+        self, work: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+    ) -> Callable[[Incoming, str], Any]:
+        async def answer(incoming: Incoming, _: str) -> Reply:
+            await self.standing.door.admit(incoming, None)
+            return Reply.of(await work(await self._body(incoming)))
+
+        return answer
+
+    async def _layout(self, body: dict[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = await self._worked(lambda: layout_of(body))
+        return found
+
+    async def _plan(self, body: dict[str, Any]) -> dict[str, Any]:
+        return await self._with_room(plan_of, body)
+
+    async def _enforce(self, body: dict[str, Any]) -> dict[str, Any]:
+        return await self._with_room(enforcement_of, body)
+
+    async def _with_room(
+        self, work: Callable[[dict[str, Any], Room | None, Tokenizer], dict[str, Any]], body: dict[str, Any]
+    ) -> dict[str, Any]:
+        """``work`` with what is known of the model, and what counts for it here."""
+        room, tokenizer = None, named_tokenizer(body)
+        if isinstance(body.get("model"), str):
+            upstream = await self.standing.models.upstream_of(body["model"])
+            room = await self.standing.models.room(upstream, body["model"])
+            tokenizer = tokenizer or self.standing.local(upstream, body["model"]).tokenizer
+        counting = get("o200k_base") if tokenizer is None else tokenizer
+        found: dict[str, Any] = await self._worked(lambda: work(body, room, counting))
+        return found
+
+    async def _worked(self, work: Callable[[], Any]) -> Any:  # noqa: ANN401
+        """``work`` in a thread, its errors as answers."""
+        try:
+            async with asyncio.timeout(self.standing.settings.limits.count_seconds):
+                return await asyncio.to_thread(work)
+        except TimeoutError:
+            raise Refusal(400, "timeout", "This takes too long. Send less at once.") from None
+        except ContextCriticalOverflow as error:
+            raise Refusal(400, error.code, error.message, None, error.to_dict()) from None
+        except TokenboxError as error:
+            raise Refusal(400, error.code, error.message, None, error.to_dict()) from None
+
+    # Steps of the above.
+
+    async def _body(self, incoming: Incoming) -> dict[str, Any]:
+        limits = self.standing.settings.limits
+        return read_object(await incoming.body(limits.body, limits.body_seconds), limits)
+
+    async def _upstream(self, incoming: Incoming, model: str) -> Upstream:
+        await self.standing.door.admit(incoming, model)
+        return await self.standing.models.upstream_of(model)
+
+    async def _only_model(self) -> str:
+        """The model meant where none is named: the only one there is."""
+        names = [
+            item["id"]
+            for upstream in self.standing.upstreams
+            for item in await self.standing.upstream_models(upstream)
+        ]
+        if len(names) != 1:
+            raise bad(f"model is missing, and there are {len(names)}: name one.", "model")
+        return str(names[0])
+
+    async def _encoded(self, upstream: Upstream, model: str, text: str) -> list[int]:
+        tokenizer = self.standing.local(upstream, model).tokenizer
+        found: list[int] = await self._worked(lambda: tokenizer.encode(text))
+        return found
+
+
+def _bytes(body: dict[str, Any]) -> bytes:
+    from tokenbox.gateway.asgi import json_bytes  # noqa: PLC0415
+
+    return json_bytes(body)

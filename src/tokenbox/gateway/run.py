@@ -1,0 +1,88 @@
+"""The running gateway: a server, its signals, and what is said at its start."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from tokenbox.errors import TokenboxError
+from tokenbox.gateway.build import Stores, gateway_of
+from tokenbox.gateway.configured import is_loopback
+from tokenbox.gateway.log import Log
+from tokenbox.gateway.server import config_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tokenbox.gateway.build import Standing
+    from tokenbox.gateway.settings import Settings
+
+
+class GatewayProblem(TokenboxError):
+    """The gateway cannot be started as asked."""
+
+    code = "gateway"
+
+
+def run(
+    settings: Settings, again: Callable[[], Settings], say: Callable[[str], object], *, quiet: bool = False
+) -> None:
+    """Serve until a signal says to stop; SIGHUP reads the settings anew, with ``again``.
+
+    Raises :class:`GatewayProblem` and what the stores raise.
+    """
+    check(settings)
+    stores = Stores.open(settings)
+    gateway, standing = gateway_of(settings, stores, Log(say, requests=not quiet))
+    server = uvicorn.Server(config_of(gateway, settings.limits, settings.host, settings.port))
+    say(
+        f"tokenbox gateway on http://{settings.host}:{settings.port}, mode {settings.mode}, "
+        f"{'with' if settings.keys_required else 'without'} keys, in front of "
+        f"{', '.join(f'{upstream.name} ({upstream.url})' for upstream in settings.upstreams)}\n"
+    )
+    with suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_serve(server, standing, again, say))
+    if not server.started:
+        raise GatewayProblem(
+            f"{settings.host}:{settings.port} cannot be listened on: another program has it, or this user "
+            "may not. Choose another --port."
+        )
+
+
+def check(settings: Settings) -> None:
+    """Raises :class:`GatewayProblem` for settings that no gateway should run with."""
+    if not settings.keys_required and not is_loopback(settings.host):
+        raise GatewayProblem(
+            f"without keys the gateway is open to everybody who reaches {settings.host}. Make keys with "
+            "`tokenbox gateway keys create`, or listen on 127.0.0.1."
+        )
+
+
+async def _serve(
+    server: uvicorn.Server, standing: Standing, again: Callable[[], Settings], say: Callable[[str], object]
+) -> None:
+    def reload() -> None:
+        try:
+            settings = again()
+            check(settings)
+        except TokenboxError as error:
+            say(f"error: {error.message} ({error.code}); the old settings stay\n")
+            return
+        standing.reload(settings)
+
+    if hasattr(signal, "SIGHUP"):
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
+    with suppress(SystemExit):  # uvicorn's way to say that the port is taken
+        await server.serve()
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    try:
+        import uvloop  # noqa: PLC0415  # not on every platform
+    except ImportError:
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop

@@ -1,0 +1,118 @@
+"""The HTTP server: uvicorn, with bounds on the head of a request and on how long it may take to arrive."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from tokenbox.gateway.asgi import json_bytes
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from tokenbox.gateway.app import Gateway
+    from tokenbox.gateway.settings import Limits
+
+_TOO_LARGE = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/json\r\nconnection: close\r\n"
+)
+_TYPE = "invalid_request_error"
+_TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\ncontent-type: application/json\r\nconnection: close\r\n"
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol, which has no bounds of its own for what comes before the body."""
+
+    limits: Limits
+    _head = 0
+    _pending = 0
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:  # noqa: ANN401
+        super().connection_made(transport)
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._head = 0
+        if self._timer is None:
+            self._await_head()
+
+    def on_url(self, url: bytes) -> None:
+        self._grow(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._grow(len(name) + len(value))
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._stop_timer()
+        if not self.transport.is_closing():
+            super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        super().data_received(data)
+        # A header without an end is never handed over, so what came of the head is bounded here.
+        self._pending = 0 if self._timer is None else self._pending + len(data)
+        if self._pending > self.limits.headers:
+            self._grow(self._pending)
+
+    def _grow(self, size: int) -> None:
+        self._head += size
+        if self._head > self.limits.headers:
+            self._refuse(
+                _TOO_LARGE, "headers_too_large", f"the head has more than {self.limits.headers:,} bytes"
+            )
+
+    def _await_head(self) -> None:
+        self._timer = self.loop.call_later(self.limits.head_seconds, self._too_slow)
+
+    def _too_slow(self) -> None:
+        self._timer = None
+        if not self._pending:
+            self.transport.close()
+            return
+        self._refuse(
+            _TOO_SLOW, "head_timeout", f"no whole request within {self.limits.head_seconds:g} seconds"
+        )
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _refuse(self, head: bytes, code: str, message: str) -> None:
+        if self.transport.is_closing():
+            return
+        body = json_bytes({"error": {"message": f"{message}.", "type": _TYPE, "param": None, "code": code}})
+        self.transport.write(head + b"content-length: %d\r\n\r\n" % len(body) + body)
+        self.transport.close()
+
+
+def config_of(app: Gateway, limits: Limits, host: str, port: int) -> uvicorn.Config:
+    """How the application is served. Nothing of a request is logged by the server itself."""
+    return uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        http=type("Bounded", (BoundedProtocol,), {"limits": limits}),
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=int(limits.grace_seconds),
+        proxy_headers=False,
+        backlog=2048,
+    )

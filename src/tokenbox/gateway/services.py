@@ -1,0 +1,160 @@
+"""What a request asks of the gateway: who may enter, who answers, what fits, what it costs."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from tokenbox.gateway.settings import Mode
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tokenbox.gateway.admission import Counted, Room, Verdict
+    from tokenbox.gateway.app import Request
+    from tokenbox.gateway.asgi import Headers, Incoming
+    from tokenbox.gateway.calls import Call
+    from tokenbox.gateway.refusals import Refusal
+    from tokenbox.gateway.settings import Settings
+    from tokenbox.gateway.upstream import Upstream
+    from tokenbox.ledger.quota import Quota
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What whoever asks may do.
+
+    ``key_id`` is None without keys; ``forwarded_key`` is the client's own key, which goes to an upstream that
+    has none of its own, and nowhere else.
+    """
+
+    key_id: str | None = None
+    modes: frozenset[Mode] = frozenset(Mode)
+    mode: Mode | None = None
+    forwarded_key: str | None = field(default=None, repr=False)
+    quotas: tuple[Quota, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A call made to fit: with what was done, as plain data for the client and the record."""
+
+    call: Call
+    counted: Counted
+    record: dict[str, object]
+
+
+class Door(Protocol):
+    """Who may enter."""
+
+    async def admit(self, incoming: Incoming, model: str | None) -> Grant:
+        """Raises a refusal: 401 for no key or a wrong one, 403 for a model that the key may not use."""
+        ...
+
+
+class Models(Protocol):
+    """Who answers for a model, and what it can take."""
+
+    async def upstream_of(self, model: str) -> Upstream:
+        """Raises a refusal (404) where nobody serves it."""
+        ...
+
+    async def room(self, upstream: Upstream, model: str) -> Room: ...
+
+
+class Counting(Protocol):
+    """What a request counts, as the upstream will count it."""
+
+    async def count(self, call: Call, upstream: Upstream) -> Counted: ...
+
+    async def with_parts(self, call: Call, upstream: Upstream, counted: Counted) -> Counted: ...
+
+
+class Fitting(Protocol):
+    """Making a request fit."""
+
+    async def fit(self, call: Call, upstream: Upstream, verdict: Verdict) -> Fitted | None:
+        """None where what must be kept does not fit."""
+        ...
+
+
+class Account(Protocol):
+    """What one request takes of its quotas."""
+
+    def headers(self) -> Headers:
+        """``x-ratelimit-*``."""
+        ...
+
+
+class Accounts(Protocol):
+    """Quotas: reserved before a request is sent, settled by what the upstream reports."""
+
+    def reserved(self, request: Request, grant: Grant) -> AbstractAsyncContextManager[Account]:
+        """Raises a refusal (429) where a quota is used up."""
+        ...
+
+
+class Asking(Protocol):
+    """What is sent in place of the client's bytes."""
+
+    def body_for(self, call: Call, upstream: Upstream) -> tuple[bytes, bool]:
+        """The body, and whether usage was asked for on our own account."""
+        ...
+
+
+class Services(Protocol):
+    """All of it."""
+
+    settings: Settings
+
+    @property
+    def door(self) -> Door: ...
+    @property
+    def models(self) -> Models: ...
+    @property
+    def counting(self) -> Counting: ...
+    @property
+    def fitting(self) -> Fitting: ...
+    @property
+    def accounts(self) -> Accounts: ...
+    @property
+    def asking(self) -> Asking: ...
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    def began(self, request: Request) -> None:
+        """Right before a request is sent. Raises a refusal where it cannot be recorded."""
+        ...
+
+    def observe(self, request: Request, refusal: Refusal | None) -> None:
+        """Metrics, log and ledger, once per request, whatever came of it. Never fails, never waits."""
+        ...
+
+
+class OpenDoor:
+    """No keys: everybody who reaches the port may do everything. Only on loopback."""
+
+    async def admit(self, incoming: Incoming, model: str | None) -> Grant:
+        return Grant(forwarded_key=bearer(incoming))
+
+
+class NoAccounts:
+    """No quotas."""
+
+    @asynccontextmanager
+    async def reserved(self, request: Request, grant: Grant) -> AsyncIterator[Account]:
+        yield self
+
+    def headers(self) -> Headers:
+        return []
+
+
+def bearer(incoming: Incoming) -> str | None:
+    """The key a client sends, as OpenAI's clients or as Anthropic's do."""
+    given = incoming.header(b"authorization")
+    if given is not None and given[:7].lower() == "bearer ":
+        return given[7:].strip() or None
+    return incoming.header(b"x-api-key") or incoming.header(b"api-key")

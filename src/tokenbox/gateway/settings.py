@@ -1,0 +1,120 @@
+"""What an operator sets: upstreams, modes, limits. Read once; a reload makes a new one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from decimal import Decimal
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tokenbox.catalog import Price
+
+
+class Mode(StrEnum):
+    """What becomes of a request that does not fit. In the order of how much a mode may do."""
+
+    OBSERVE = "observe"
+    ENFORCE = "enforce"
+    FIT = "fit"
+
+
+class WhenAway(StrEnum):
+    """What becomes of requests under a quota while its store is away: refused, or sent and not charged."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one request may cost. Sizes in bytes, times in seconds."""
+
+    body: int = 32 << 20
+    headers: int = 64 << 10
+    messages: int = 20_000
+    depth: int = 100
+    head_seconds: float = 20.0
+    body_seconds: float = 60.0
+    send_seconds: float = 60.0
+    connect_seconds: float = 5.0
+    idle_seconds: float = 300.0
+    total_seconds: float = 3600.0
+    count_seconds: float = 30.0
+    grace_seconds: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamSettings:
+    """A server that answers.
+
+    ``models``: patterns of the models it serves; empty: whatever it lists, and whatever no other upstream
+    serves. ``key`` is never shown.
+    """
+
+    name: str
+    url: str
+    kind: str = "auto"
+    models: tuple[str, ...] = ()
+    key: str | None = field(default=None, repr=False)
+    concurrency: int = 64
+    queue: int = 256
+    queue_seconds: float = 30.0
+    ask_usage: bool = True
+
+    def serves(self, model: str) -> bool:
+        return any(fnmatchcase(model, pattern) for pattern in self.models)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """The operator's policy for a model; None is not set."""
+
+    max_ctx: int | None = None
+    max_input: int | None = None
+    max_output: int | None = None
+    reserve_out: int | None = None
+    headroom: Decimal | None = None
+    tokenizer: str | None = None
+    template: str | None = None
+    mode: Mode | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything the gateway is told. ``modes``: by route, such as ``/v1/embeddings``."""
+
+    upstreams: tuple[UpstreamSettings, ...]
+    mode: Mode = Mode.ENFORCE
+    modes: Mapping[str, Mode] = field(default_factory=dict)
+    models: Mapping[str, ModelSettings] = field(default_factory=dict)
+    default_model: ModelSettings = field(default_factory=ModelSettings)
+    limits: Limits = field(default_factory=Limits)
+    host: str = "127.0.0.1"
+    port: int = 8640
+    low_water: Decimal = Decimal(1)
+    database: str | None = None
+    redis: str | None = field(default=None, repr=False)
+    state: str = ""
+    keys_required: bool = False
+    when_away: WhenAway = WhenAway.CLOSED
+    prices: Mapping[str, Price] = field(default_factory=dict)
+
+    def model(self, name: str) -> ModelSettings:
+        """The policy for a model: its own, where that is silent the default's. Names may be patterns."""
+        own = self.models.get(name)
+        if own is None:
+            own = next((found for pattern, found in self.models.items() if fnmatchcase(name, pattern)), None)
+        if own is None:
+            return self.default_model
+        return ModelSettings(
+            **{
+                field.name: getattr(
+                    self.default_model if getattr(own, field.name) is None else own, field.name
+                )
+                for field in fields(ModelSettings)
+            }
+        )

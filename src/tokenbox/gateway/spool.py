@@ -1,0 +1,168 @@
+"""What has to be recorded, first in a file of this machine, then in the store: nothing is lost meanwhile.
+
+A line is handed to the operating system before the request ends, so that a killed process loses none. Files
+are drained into the store in the background and deleted once it has them; every entry has an id, and the
+store takes it once, however often it is drained.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import threading
+import uuid
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.errors import TokenboxError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+_SUFFIX = ".jsonl"
+_BAD = ".bad"
+# Entries that are written to the store in one transaction.
+BATCH = 500
+
+
+class SpoolError(TokenboxError):
+    """The folder of the spool cannot be used: without it a record could be lost."""
+
+    code = "spool_unusable"
+
+
+class Spool:
+    """A folder of files of JSON lines. Several processes may share it: each writes a file of its own."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        self._lock = threading.Lock()
+        self._written = 0
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._file = self._new()
+        except OSError as error:
+            raise SpoolError(
+                f"{self.folder}: {error.strerror}. Name a folder that can be written with --state.",
+                folder=str(self.folder),
+            ) from None
+
+    def append(self, entry: dict[str, object]) -> None:
+        """Keep an entry. Raises :class:`SpoolError` where the disk does not take it."""
+        line = json.dumps(entry, separators=(",", ":")).encode() + b"\n"
+        with self._lock:
+            try:
+                written = os.write(self._file.descriptor, line)
+                if written != len(line):
+                    # A full disk took a part: end the line, so that the next one stands alone.
+                    os.write(self._file.descriptor, b"\n")
+                    raise OSError(28, "No space left on device")  # noqa: TRY301
+            except OSError as error:
+                raise SpoolError(f"{self.folder}: {error.strerror}.", folder=str(self.folder)) from None
+            self._written += 1
+
+    def drain(self, take: Callable[[Sequence[dict[str, Any]]], None]) -> int:
+        """Hand every finished file's entries to ``take``, in batches, and delete it: how many there were.
+
+        If ``take`` raises, its file stays, and is handed over again, as a whole, the next time.
+        """
+        self._turn()
+        count = 0
+        for path in sorted(self.folder.glob(f"*{_SUFFIX}")):
+            if path == self._file.path:
+                continue
+            file = _adopted(path)
+            if file is None:  # another process writes or drains it
+                continue
+            try:
+                count += self._drain(path, take)
+            finally:
+                file.close()
+        return count
+
+    @property
+    def waiting(self) -> int:
+        """Files that are not drained yet, of all processes; ours counts if it has entries."""
+        others = sum(1 for path in self.folder.glob(f"*{_SUFFIX}") if path != self._file.path)
+        return others + (self._written > 0)
+
+    def close(self) -> None:
+        with self._lock:
+            self._file.close()
+            if not self._written:
+                with suppress(OSError):
+                    self._file.path.unlink()
+
+    def _turn(self) -> None:
+        """Begin a new file, so that what is in the present one can be drained."""
+        with self._lock:
+            if self._written:
+                finished, self._file, self._written = self._file, self._new(), 0
+                finished.close()
+
+    def _new(self) -> _File:
+        path = self.folder / f"{uuid.uuid4().hex}{_SUFFIX}"
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return _File(path, descriptor)
+
+    @staticmethod
+    def _drain(path: Path, take: Callable[[Sequence[dict[str, Any]]], None]) -> int:
+        entries, bad = _read(path)
+        for start in range(0, len(entries), BATCH):
+            take(entries[start : start + BATCH])
+        if bad:  # a line that the disk did not take whole: kept for a person to look at
+            path.with_suffix(_BAD).write_bytes(b"\n".join(bad) + b"\n")
+        path.unlink(missing_ok=True)
+        return len(entries)
+
+
+class _File:
+    """An open file that is ours for as long as it is open."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self.descriptor = descriptor
+
+    def close(self) -> None:
+        with suppress(OSError):
+            os.close(self.descriptor)
+
+
+def _adopted(path: Path) -> _File | None:
+    """The file, if nobody else has it: its process has ended or is done with it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    file = _File(path, descriptor)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not path.exists():  # whoever had it has drained it meanwhile
+            file.close()
+            return None
+    except OSError:
+        file.close()
+        return None
+    return file
+
+
+def _read(path: Path) -> tuple[list[dict[str, Any]], list[bytes]]:
+    entries: list[dict[str, Any]] = []
+    bad: list[bytes] = []
+    for line in _lines(path.read_bytes()):
+        try:
+            value = json.loads(line)
+        except ValueError:
+            value = None
+        if isinstance(value, dict):
+            entries.append(value)
+        else:
+            bad.append(line)
+    return entries, bad
+
+
+def _lines(data: bytes) -> Iterable[bytes]:
+    return (line for line in data.split(b"\n") if line)

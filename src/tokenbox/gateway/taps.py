@@ -1,0 +1,105 @@
+"""A stream on its way to the client: our key on its first event, its usage read as it passes."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.gateway.frames import Frames, data_of, object_of, with_object
+from tokenbox.gateway.protocols import with_key
+from tokenbox.ledger.usage import Usage
+
+if TYPE_CHECKING:
+    from tokenbox.gateway.protocols import Protocol
+
+_USAGE = re.compile(rb'"usage"\s*:\s*\{')
+_NO_CHOICES = re.compile(rb'"choices"\s*:\s*\[\s*\]')
+
+
+class Tap:
+    """Takes the bytes of an event stream, gives the bytes for the client.
+
+    ``note``: the value of our key, JSON. ``hide_usage``: the client did not ask for usage, so the event that
+    has nothing else (chat completions) is not for it. ``started``: a frame to be sent first.
+    """
+
+    def __init__(self, protocol: Protocol, note: bytes, *, hide_usage: bool, started: bytes = b"") -> None:
+        self._protocol = protocol
+        self._note: bytes | None = note
+        self._hide_usage = hide_usage
+        self._frames = Frames()
+        self._started = started
+        self.usage: Usage | None = None
+        self._last = b""
+        self.events = 0
+        self.error: dict[str, Any] | None = None
+
+    def feed(self, data: bytes) -> bytes:
+        """What the client gets for ``data``; maybe nothing yet."""
+        out = [self._pass(frame) for frame in self._frames.feed(data)]
+        if self._started and out:
+            out.insert(0, self._started)
+            self._started = b""
+        return out[0] if len(out) == 1 else b"".join(out)
+
+    def rest(self) -> bytes:
+        """What is left at the end of the stream: a frame without its empty line."""
+        rest = self._frames.rest()
+        return self._pass(rest) if rest.strip() else b""
+
+    @property
+    def whole(self) -> bool:
+        """Whether the stream came to its own end, or said itself what is wrong."""
+        return self.error is not None or any(end in self._last for end in self._protocol.ends)
+
+    def _pass(self, frame: bytes) -> bytes:
+        self.events += 1
+        self._last = frame
+        if self._note is not None:
+            frame = self._annotated(frame)
+        if b'"usage"' in frame and _USAGE.search(frame):
+            value = object_of(frame)
+            if value is not None:
+                self._read(value)
+                if self._hide_usage and _NO_CHOICES.search(frame) and value.get("choices") == []:
+                    return b""
+        elif b'"error"' in frame and (value := object_of(frame)) is not None and value.get("error"):
+            self.error = value
+        return frame
+
+    def _annotated(self, frame: bytes) -> bytes:
+        data = data_of(frame)
+        if data is None or not data.lstrip().startswith(b"{"):
+            return frame
+        noted = with_key(data, self._protocol.inner, self._note or b"null")
+        # An event without the object we look for (a ping): the next one has it.
+        if noted is data:
+            return frame
+        self._note = None
+        return with_object(frame, noted)
+
+    def _read(self, value: dict[str, Any]) -> None:
+        """Later figures replace earlier ones; an Anthropic stream says input first and output last."""
+        found = self._protocol.usage_in(value)
+        if found is None:
+            return
+        before = self.usage
+        if before is None:
+            self.usage = found
+            return
+        self.usage = Usage.reported(
+            *(
+                new if new is not None else old
+                for new, old in zip(_figures(found), _figures(before), strict=True)
+            )
+        )
+
+
+def _figures(usage: Usage) -> tuple[int | None, ...]:
+    return (
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cached_input_tokens,
+        usage.reasoning_tokens,
+        usage.cache_write_tokens,
+    )

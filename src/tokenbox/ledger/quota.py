@@ -1,0 +1,158 @@
+"""Quotas: so many tokens, or so much money, in a window of time. Whole numbers only.
+
+Money is counted in nanodollars, 10^-9 dollars, so that every store can add it up exactly: Redis counts in
+scripts with doubles, which are exact up to 2^53. What a request costs is rounded up to the next one; the
+ledger rounds nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import ROUND_CEILING, Decimal
+from enum import StrEnum
+
+from tokenbox.ledger.errors import LedgerError
+from tokenbox.ledger.money import EXACT, money, money_text
+
+NANODOLLARS = 9  # digits behind the point
+_MAX = 2**52  # half of what a double counts exactly: there is room for a reservation on top
+_QUOTA = re.compile(
+    r"(?P<tokens>[0-9][0-9_,]*) ?(tokens|tok)|\$? ?(?P<money>[0-9]+(\.[0-9]+)?) ?(usd|dollars)?"
+)
+
+
+class InvalidQuota(LedgerError):
+    """A quota such as ``100000 tokens/day`` or ``$5/month`` does not parse."""
+
+    code = "invalid_quota"
+
+
+class Unit(StrEnum):
+    """What a quota counts."""
+
+    TOKENS = "tokens"
+    NANODOLLARS = "nanodollars"
+
+
+class Window(StrEnum):
+    """How long a quota runs. Windows begin where the clock's and the calendar's do, in UTC."""
+
+    MINUTE = "minute"
+    HOUR = "hour"
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+
+    def start(self, now: datetime) -> datetime:
+        """When the window that ``now`` is in began."""
+        now = now.astimezone(UTC)
+        if self is Window.MINUTE:
+            return now.replace(second=0, microsecond=0)
+        if self is Window.HOUR:
+            return now.replace(minute=0, second=0, microsecond=0)
+        day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        if self is Window.WEEK:
+            return day - timedelta(days=day.weekday())
+        return day.replace(day=1) if self is Window.MONTH else day
+
+    def end(self, now: datetime) -> datetime:
+        """When the next one begins."""
+        start = self.start(now)
+        if self is Window.MONTH:
+            return (start + timedelta(days=32)).replace(day=1)
+        return start + _LENGTHS[self]
+
+
+_LENGTHS = {
+    Window.MINUTE: timedelta(minutes=1),
+    Window.HOUR: timedelta(hours=1),
+    Window.DAY: timedelta(days=1),
+    Window.WEEK: timedelta(weeks=1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """``limit`` units in each window."""
+
+    unit: Unit
+    limit: int
+    window: Window
+
+    @classmethod
+    def parse(cls, text: str) -> Quota:
+        """``100000 tokens/day``, ``$5/month``. Raises :class:`InvalidQuota`."""
+        amount, _, window = text.strip().lower().partition("/")
+        found = _QUOTA.fullmatch(amount.strip())
+        name = window.strip().removeprefix("per ").strip()
+        if found is None or name not in set(Window):
+            raise InvalidQuota(
+                f"{text[:60]!r} is no quota. Write one as '100000 tokens/day' or '$5/month'; "
+                f"windows are {', '.join(Window)}.",
+                quota=text[:60],
+            )
+        if found["tokens"] is not None:
+            unit, limit = Unit.TOKENS, int(found["tokens"].replace("_", "").replace(",", ""))
+        else:
+            unit, limit = Unit.NANODOLLARS, nanodollars(money(found["money"]))
+        if limit > _MAX:
+            raise InvalidQuota(f"the quota {text[:60]!r} is larger than can be counted.", quota=text[:60])
+        return cls(unit, limit, Window(name))
+
+    def __str__(self) -> str:
+        if self.unit is Unit.TOKENS:
+            return f"{self.limit} tokens/{self.window}"
+        return f"${money_text(dollars_of(self.limit))}/{self.window}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """One window of one quota of one key: what is counted together. ``ends`` is when it is forgotten."""
+
+    key_id: str
+    quota: Quota
+    starts: datetime
+
+    @classmethod
+    def at(cls, key_id: str, quota: Quota, now: datetime) -> Bucket:
+        return cls(key_id, quota, quota.window.start(now))
+
+    @property
+    def ends(self) -> datetime:
+        return self.quota.window.end(self.starts)
+
+    @property
+    def name(self) -> str:
+        """The same in every process; buckets are always taken in the order of their names."""
+        return f"{self.key_id}/{self.quota.unit}/{self.quota.window}/{self.starts:%Y%m%dT%H%M}"
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """So many units of a bucket."""
+
+    bucket: Bucket
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A bucket and what is used of it, reservations included."""
+
+    bucket: Bucket
+    used: int
+
+    @property
+    def left(self) -> int:
+        return max(0, self.bucket.quota.limit - self.used)
+
+
+def nanodollars(amount: Decimal) -> int:
+    """The amount in whole nanodollars; a part of one is a whole one."""
+    return int(EXACT.scaleb(amount, NANODOLLARS).to_integral_value(ROUND_CEILING, EXACT))
+
+
+def dollars_of(nanodollars: int) -> Decimal:
+    return EXACT.scaleb(Decimal(nanodollars), -NANODOLLARS)

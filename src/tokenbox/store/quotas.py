@@ -1,0 +1,157 @@
+"""What is used of each quota, in SQL: all of a request's buckets are taken or none, and settled once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from tokenbox.ledger.call import time_text
+from tokenbox.ledger.quota import Level
+from tokenbox.store.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tokenbox.ledger.quota import Bucket, Take
+    from tokenbox.store.database import Database, Transaction
+
+Answer = TypeVar("Answer")
+
+_OPEN = """
+    INSERT INTO tokenbox_quota_levels (bucket, used, ends) VALUES (:bucket, 0, :ends)
+    ON CONFLICT (bucket) DO NOTHING
+"""
+_TAKE = """
+    UPDATE tokenbox_quota_levels SET used = used + :amount
+    WHERE bucket = :bucket AND used + :amount <= :limit
+"""
+_RESERVE = """
+    INSERT INTO tokenbox_quota_reservations (reservation, bucket, amount)
+    VALUES (:reservation, :bucket, :amount)
+"""
+_RESERVED = "SELECT bucket, amount FROM tokenbox_quota_reservations WHERE reservation = :reservation"
+_FORGET = "DELETE FROM tokenbox_quota_reservations WHERE reservation = :reservation AND bucket = :bucket"
+_GIVE_BACK = "UPDATE tokenbox_quota_levels SET used = used + :difference WHERE bucket = :bucket"
+_USED = "SELECT used FROM tokenbox_quota_levels WHERE bucket = :bucket"
+
+
+class QuotaStoreError(StoreError):
+    """The store of quotas does not answer, so nothing can be promised."""
+
+    code = "quota_store_unavailable"
+
+
+class QuotaExceeded(StoreError):
+    """A bucket has no room for what a request may use. Nothing was taken of any bucket."""
+
+    code = "quota_exceeded"
+
+    def __init__(self, level: Level, amount: int) -> None:
+        self.level, self.amount = level, amount
+        quota = level.bucket.quota
+        super().__init__(
+            f"the quota of {quota} has {level.left:,} {quota.unit} left, and the request may use {amount:,}.",
+            quota=str(quota),
+            left=level.left,
+            amount=amount,
+        )
+
+
+class QuotaStore(Protocol):
+    """Levels that processes share. ``reservation`` names what a request took; it is settled once at most."""
+
+    async def take(self, reservation: str, takes: Sequence[Take]) -> list[Level]:
+        """Take all or none. Raises :class:`QuotaExceeded` and :class:`QuotaStoreError`."""
+        ...
+
+    async def settle(self, reservation: str, takes: Sequence[Take]) -> None:
+        """Set what was taken to what was used. A second time, or of a reservation never made: nothing."""
+        ...
+
+    async def levels(self, buckets: Sequence[Bucket]) -> list[Level]: ...
+
+    async def ping(self) -> None:
+        """Raises :class:`QuotaStoreError` if the store does not answer."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class SqlQuotas:
+    """Quotas in a database. Its statements run in threads."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def take(self, reservation: str, takes: Sequence[Take]) -> list[Level]:
+        return await self._asked(self.take_now, reservation, takes)
+
+    async def settle(self, reservation: str, takes: Sequence[Take]) -> None:
+        await self._asked(self.settle_now, reservation, takes)
+
+    async def levels(self, buckets: Sequence[Bucket]) -> list[Level]:
+        return await self._asked(self.levels_now, buckets)
+
+    async def ping(self) -> None:
+        await self._asked(self.levels_now, ())
+
+    async def close(self) -> None:
+        """The database is closed by whoever opened it."""
+
+    def take_now(self, reservation: str, takes: Sequence[Take]) -> list[Level]:
+        # Always in the same order, so that no two transactions wait for each other.
+        ordered = sorted(takes, key=lambda take: take.bucket.name)
+        with self._database.writing() as transaction:
+            return [self._take(transaction, reservation, take) for take in ordered]
+
+    def settle_now(self, reservation: str, takes: Sequence[Take]) -> None:
+        used = {take.bucket.name: take.amount for take in takes}
+        with self._database.writing() as transaction:
+            rows = transaction.rows(_RESERVED, {"reservation": reservation})
+            reserved = [(str(bucket), int(amount)) for bucket, amount in rows]
+            for bucket, amount in sorted(reserved):
+                # Whoever deletes the row is the one who settles it.
+                if transaction.change(_FORGET, {"reservation": reservation, "bucket": bucket}):
+                    difference = used.get(bucket, 0) - amount
+                    transaction.change(_GIVE_BACK, {"bucket": bucket, "difference": difference})
+
+    def levels_now(self, buckets: Sequence[Bucket]) -> list[Level]:
+        with self._database.reading() as transaction:
+            return [self._level(transaction, bucket) for bucket in buckets]
+
+    def forget_before(self, moment: str) -> int:
+        """Delete the levels of windows that ended before ``moment``, a ``time_text``: how many."""
+        with self._database.writing() as transaction:
+            transaction.change(
+                "DELETE FROM tokenbox_quota_reservations WHERE bucket IN "
+                "(SELECT bucket FROM tokenbox_quota_levels WHERE ends < :moment)",
+                {"moment": moment},
+            )
+            return transaction.change(
+                "DELETE FROM tokenbox_quota_levels WHERE ends < :moment", {"moment": moment}
+            )
+
+    def _take(self, transaction: Transaction, reservation: str, take: Take) -> Level:
+        bucket = take.bucket
+        transaction.change(_OPEN, {"bucket": bucket.name, "ends": time_text(bucket.ends)})
+        taken = {"bucket": bucket.name, "amount": take.amount, "limit": bucket.quota.limit}
+        if not transaction.change(_TAKE, taken):
+            raise QuotaExceeded(self._level(transaction, bucket), take.amount)
+        transaction.change(
+            _RESERVE, {"reservation": reservation, "bucket": bucket.name, "amount": take.amount}
+        )
+        return self._level(transaction, bucket)
+
+    @staticmethod
+    def _level(transaction: Transaction, bucket: Bucket) -> Level:
+        rows = transaction.rows(_USED, {"bucket": bucket.name})
+        return Level(bucket, int(rows[0][0]) if rows else 0)
+
+    @staticmethod
+    async def _asked(question: Callable[..., Answer], *arguments: object) -> Answer:
+        try:
+            return await asyncio.to_thread(question, *arguments)
+        except QuotaExceeded:
+            raise
+        except StoreError as error:
+            raise QuotaStoreError(f"the quotas cannot be checked: {error.message}") from error

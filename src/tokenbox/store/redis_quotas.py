@@ -1,0 +1,129 @@
+"""Quotas that many processes share, in Redis: a script takes all of a request's buckets or none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.errors import MissingExtra
+from tokenbox.store.quotas import QuotaExceeded, QuotaStoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from tokenbox.ledger.quota import Bucket, Level, Take
+
+_PREFIX = "tokenbox:quota:"
+# A bucket stays a while after its end, so that what was reserved in it can still be settled.
+_GRACE_SECONDS = 3600
+
+# KEYS: the reservation, then the buckets. ARGV: when the reservation is forgotten, then for each bucket
+# what to take, its limit, when it is forgotten. Returns {0, used...} or {1, which bucket, used}.
+_TAKE = """
+if redis.call('EXISTS', KEYS[1]) == 1 then
+  local again = {0}
+  for i = 2, #KEYS do again[i] = tonumber(redis.call('GET', KEYS[i]) or '0') end
+  return again
+end
+for i = 2, #KEYS do
+  local used = tonumber(redis.call('GET', KEYS[i]) or '0')
+  local at = 2 + (i - 2) * 3
+  if used + tonumber(ARGV[at]) > tonumber(ARGV[at + 1]) then return {1, i - 2, used} end
+end
+local result = {0}
+for i = 2, #KEYS do
+  local at = 2 + (i - 2) * 3
+  result[i] = redis.call('INCRBY', KEYS[i], ARGV[at])
+  redis.call('EXPIREAT', KEYS[i], ARGV[at + 2])
+  redis.call('HSET', KEYS[1], KEYS[i], ARGV[at])
+end
+redis.call('EXPIREAT', KEYS[1], ARGV[1])
+return result
+"""
+
+# KEYS: the reservation, then the buckets. ARGV: for each bucket what was used in the end. A reservation is
+# settled once: it is gone after that.
+_SETTLE = """
+if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+for i = 2, #KEYS do
+  local reserved = redis.call('HGET', KEYS[1], KEYS[i])
+  if reserved and redis.call('EXISTS', KEYS[i]) == 1 then
+    redis.call('INCRBY', KEYS[i], string.format('%.0f', tonumber(ARGV[i - 1]) - tonumber(reserved)))
+  end
+end
+redis.call('DEL', KEYS[1])
+return 1
+"""
+
+
+class RedisQuotas:
+    """Fulfils :class:`~tokenbox.store.quotas.QuotaStore`. ``seconds``: how long one question may take."""
+
+    def __init__(self, url: str, *, seconds: float = 1.0) -> None:
+        try:
+            import redis.asyncio as redis  # noqa: PLC0415  # an extra
+            import redis.exceptions as errors  # noqa: PLC0415
+        except ImportError:
+            raise MissingExtra.of("quotas in Redis", "gateway") from None
+        try:
+            self._redis: Any = redis.Redis.from_url(
+                url, socket_timeout=seconds, socket_connect_timeout=seconds, decode_responses=True
+            )
+        except ValueError as error:
+            raise QuotaStoreError(f"the address of Redis is not usable: {error}.") from None
+        self._errors: tuple[type[Exception], ...] = (errors.RedisError, OSError, TimeoutError)
+        self._take = self._redis.register_script(_TAKE)
+        self._settle = self._redis.register_script(_SETTLE)
+
+    async def take(self, reservation: str, takes: Sequence[Take]) -> list[Level]:
+        from tokenbox.ledger.quota import Level  # noqa: PLC0415
+
+        ordered = sorted(takes, key=lambda take: take.bucket.name)
+        keys = [self._reservation(reservation), *(self._key(take.bucket) for take in ordered)]
+        arguments: list[int] = [max(self._forgotten(take.bucket) for take in ordered)]
+        for take in ordered:
+            arguments += [take.amount, take.bucket.quota.limit, self._forgotten(take.bucket)]
+        answer = await self._asked(lambda: self._take(keys=keys, args=arguments))
+        if answer[0]:
+            take = ordered[int(answer[1])]
+            raise QuotaExceeded(Level(take.bucket, int(answer[2])), take.amount)
+        return [Level(take.bucket, int(used)) for take, used in zip(ordered, answer[1:], strict=True)]
+
+    async def settle(self, reservation: str, takes: Sequence[Take]) -> None:
+        ordered = sorted(takes, key=lambda take: take.bucket.name)
+        keys = [self._reservation(reservation), *(self._key(take.bucket) for take in ordered)]
+        await self._asked(lambda: self._settle(keys=keys, args=[take.amount for take in ordered]))
+
+    async def levels(self, buckets: Sequence[Bucket]) -> list[Level]:
+        from tokenbox.ledger.quota import Level  # noqa: PLC0415
+
+        if not buckets:
+            return []
+        used = await self._asked(lambda: self._redis.mget([self._key(bucket) for bucket in buckets]))
+        return [Level(bucket, int(value or 0)) for bucket, value in zip(buckets, used, strict=True)]
+
+    async def ping(self) -> None:
+        await self._asked(self._redis.ping)
+
+    async def close(self) -> None:
+        await self._redis.aclose()
+
+    async def _asked(self, question: Callable[[], Coroutine[Any, Any, Any]]) -> Any:  # noqa: ANN401
+        try:
+            return await question()
+        except self._errors as error:
+            raise QuotaStoreError(
+                f"Redis does not answer ({type(error).__name__}), so quotas cannot be checked. "
+                "Try again shortly."
+            ) from error
+
+    @staticmethod
+    def _key(bucket: Bucket) -> str:
+        return f"{_PREFIX}{bucket.name}"
+
+    @staticmethod
+    def _reservation(name: str) -> str:
+        return f"{_PREFIX}reserved:{name}"
+
+    @staticmethod
+    def _forgotten(bucket: Bucket) -> int:
+        return int(bucket.ends.timestamp()) + _GRACE_SECONDS

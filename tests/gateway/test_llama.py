@@ -1,0 +1,113 @@
+"""In front of a real llama.cpp server: counts are its own, and nothing that it would clip reaches it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.gateway.running import RunningGateway, StartGateway
+    from tests.llama.server import LlamaServer, StartLlama
+
+MODEL = "tiny"
+
+
+@pytest.fixture
+def small(start_llama: StartLlama) -> LlamaServer:
+    return start_llama(n_ctx=512)
+
+
+@pytest.fixture
+def gateway(small: LlamaServer, start_gateway: StartGateway) -> RunningGateway:
+    return start_gateway(small.url)
+
+
+def chat(text: str, **more: object) -> dict[str, object]:
+    return {"model": MODEL, "messages": [{"role": "user", "content": text}], "max_tokens": 4, **more}
+
+
+def test_the_count_is_what_the_server_reports(gateway: RunningGateway) -> None:
+    answer = gateway.post("/v1/chat/completions", chat("Hello, world! <|im_end|>"))
+    assert answer.status == 200, answer.data
+    used = answer.json["usage"]["prompt_tokens"]
+    assert answer.json["tokenbox"]["input_tokens"] == used
+    assert answer.json["tokenbox"]["exact"] is True
+    assert answer.headers["x-tokenbox-input-tokens"] == str(used)
+    assert answer.headers["x-tokenbox-reserved"] == "4"
+    assert answer.headers["x-tokenbox-remaining"] == str(512 - 4 - used)
+    assert answer.headers["x-tokenbox-estimated"] == "false"
+
+
+def test_what_the_server_would_clip_silently_is_refused(gateway: RunningGateway, small: LlamaServer) -> None:
+    body = chat("word " * 100, max_tokens=500)
+    status, clipped = small.post("/v1/chat/completions", body)
+    assert status == 200
+    assert clipped["usage"]["completion_tokens"] < 500
+    answer = gateway.post("/v1/chat/completions", body)
+    assert answer.status == 400
+    error = answer.json["error"]
+    assert error["code"] == "context_length_exceeded"
+    assert error["message"].startswith(
+        "This model's maximum context length is 512 tokens. However, you requested "
+    )
+    found = answer.json["tokenbox"]
+    assert found["deficit"] == found["input_tokens"] + 500 - 512
+    fix = found["fixes"][0]
+    assert fix["change"] == "reduce_output"
+    assert gateway.post("/v1/chat/completions", {**body, "max_tokens": fix["to"]}).status == 200
+    assert gateway.post("/v1/chat/completions", {**body, "max_tokens": fix["to"] + 1}).status == 400
+
+
+def test_a_stream_has_the_key_on_its_first_chunk_and_no_usage_nobody_asked_for(
+    gateway: RunningGateway,
+) -> None:
+    answer = gateway.post("/v1/chat/completions", chat("hi", stream=True))
+    frames = [frame.removeprefix(b"data: ") for frame in answer.data.split(b"\n\n") if frame]
+    assert frames[-1] == b"[DONE]"
+    chunks = [json.loads(frame) for frame in frames[:-1]]
+    assert chunks[0]["choices"]
+    assert chunks[0]["tokenbox"]["input_tokens"] == int(answer.headers["x-tokenbox-input-tokens"])
+    assert all("tokenbox" not in chunk for chunk in chunks[1:])
+    assert all(chunk["choices"] for chunk in chunks)
+
+
+def test_fit_evicts_the_oldest_exchanges_and_says_so(gateway: RunningGateway) -> None:
+    messages = [{"role": "system", "content": "Be brief."}]
+    for i in range(20):
+        messages += [
+            {"role": "user", "content": f"question {i} " + "word " * 20},
+            {"role": "assistant", "content": f"answer {i}"},
+        ]
+    messages.append({"role": "user", "content": "the last question"})
+    body = {"model": MODEL, "messages": messages, "max_tokens": 16}
+    assert gateway.post("/v1/chat/completions", body).status == 400
+    answer = gateway.post("/v1/chat/completions", body, x_tokenbox_mode="fit")
+    assert answer.status == 200, answer.data
+    done = answer.json["tokenbox"]["done"]
+    assert done["action"] == "evict"
+    assert 0 not in done["evicted"]
+    assert len(messages) - 1 not in done["evicted"]
+    assert len(done["evicted"]) % 2 == 0
+    assert done["after"] == answer.json["usage"]["prompt_tokens"] <= 512 - 16
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/responses", "/v1/completions"])
+def test_other_apis_are_counted_as_exactly(gateway: RunningGateway, path: str) -> None:
+    bodies = {
+        "/v1/messages": {
+            "model": MODEL,
+            "max_tokens": 4,
+            "system": "Be brief.",
+            "messages": [{"role": "user", "content": "hi"}],
+        },
+        "/v1/responses": {"model": MODEL, "max_output_tokens": 4, "input": "hi"},
+        "/v1/completions": {"model": MODEL, "max_tokens": 4, "prompt": "Once upon a time"},
+    }
+    answer = gateway.post(path, bodies[path])
+    assert answer.status == 200, answer.data
+    usage = answer.json["usage"]
+    used = usage.get("prompt_tokens", usage.get("input_tokens"))
+    cached = usage.get("cache_read_input_tokens", 0)
+    assert answer.json["tokenbox"]["input_tokens"] == used + cached
