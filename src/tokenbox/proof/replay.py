@@ -95,13 +95,19 @@ class Replay:
         return not self.differences
 
 
-def replay(contents: Contents, texts: Texts, tokenizer: Tokenizer | None = None) -> Replay:
+def replay(
+    contents: Contents,
+    texts: Texts,
+    tokenizer: Tokenizer | None = None,
+    others: Mapping[Kind, Remake] | None = None,
+) -> Replay:
     """Decide again what the bundle says was decided.
 
-    ``tokenizer``: in place of the one that the bundle names, such as one of your own. Raises
+    ``tokenizer``: in place of the one that the bundle names, such as one of your own. ``others``: who decides
+    what is not a layout, such as ``tokenbox.ctx.replay.REMAKES``. Raises
     :class:`ReplayImpossible` where a text or the tokenizer is missing, or nobody here can decide it.
     """
-    remake = REMAKES.get(contents.manifest.kind)
+    remake = {**REMAKES, **(others or {})}.get(contents.manifest.kind)
     if remake is None:
         raise ReplayImpossible(
             f"a bundle of kind {contents.manifest.kind} is not replayed here.",
@@ -129,14 +135,7 @@ def recorded_tokenizer(contents: Contents) -> Tokenizer:
 
 def remake_layout(contents: Contents, texts: Texts, tokenizer: Tokenizer) -> Evidence:
     """The evidence of laying the recorded sections out again."""
-    missing = [
-        str(record["id"])
-        for record in contents.inputs
-        if any(texts.text(digest) is None for digest in _text_digests(record))
-    ]
-    if missing:
-        raise _missing(missing, "the texts of sections")
-    sections = [_section(record, texts) for record in contents.inputs]
+    sections = recorded_sections(contents, texts)
     options, budget = _options(contents), _budget(contents)
     separator, reclaim = options.get("separator"), options.get("reclaim")
     if not isinstance(separator, str) or not isinstance(reclaim, bool) or budget is None:
@@ -185,6 +184,18 @@ REMAKES: Mapping[Kind, Remake] = {Kind.LAYOUT: remake_layout, Kind.BLOCKS: remak
 
 # Stands where something was that is not rendered: an annotation, or a block of a type that was not asked for.
 _GAP = AnnotationBlock(0, AnnotationKind.TAG, b"")
+
+
+def recorded_sections(contents: Contents, texts: Texts) -> list[Section]:
+    """The sections that the bundle names by digest. Raises :class:`ReplayImpossible` where one is missing."""
+    missing = [
+        str(record["id"])
+        for record in contents.inputs
+        if any(texts.text(digest) is None for digest in _text_digests(record))
+    ]
+    if missing:
+        raise _missing(missing, "the texts of sections")
+    return [_section(record, texts) for record in contents.inputs]
 
 
 def _text_digests(record: Record) -> list[object]:
