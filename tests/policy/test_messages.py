@@ -144,3 +144,27 @@ def test_what_is_no_chat_is_refused() -> None:
         ctx.enforce("any", [image], tokenizer="utf8-bytes", max_ctx=100)
     image["content"][0]["tokens"] = 85  # type: ignore[index]
     assert ctx.estimate("any", [image], tokenizer=tokenizers.get("utf8-bytes")).tokens_in == 85
+
+
+def test_a_model_with_a_published_format_is_counted_by_it() -> None:
+    chat = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello there"}]
+    tokenizers.enable_baseline("gpt-bpe")
+    try:
+        found = ctx.estimate("gpt-4o", chat)
+        newer = ctx.estimate("gpt-5", chat)
+        verdict = ctx.enforce("gpt-4o", [*chat, {"role": "user", "content": "hi " * 130_000}])
+        tooled = ctx.estimate("gpt-4o", chat, tools=[{"type": "function", "function": {"name": "look"}}])
+    finally:
+        tokenizers.disable_all_baselines()
+    o200k = tokenizers.get("o200k_base").count
+    larger = next(one for one in verdict.plan if isinstance(one, LargerWindow))
+    assert larger.models, "what is counted by the same rules is named"
+    # OpenAI Cookbook: 3 for each message and its fields, 3 for the reply.
+    assert found.tokens_in == sum(3 + o200k(m["role"]) + o200k(m["content"]) for m in chat) + 3
+    assert found.exact
+    assert not newer.exact, "nothing is published for it"
+    assert tooled.tokens_in > found.tokens_in
+    assert not tooled.exact, "what tools cost is an estimate"
+    by_text = ctx.estimate("gpt-4o", chat, tokenizer="o200k_base")
+    assert by_text.tokens_in == found.tokens_in - 2 * 3 - 3 - o200k("system") - o200k("user")
+    assert not by_text.exact

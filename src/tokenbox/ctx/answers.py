@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox import catalog, policy
 from tokenbox.compose.lay_out import SEPARATOR
-from tokenbox.ctx.effective import Asked, describe, larger_models, limits_for, tokenizer_for
+from tokenbox.ctx.effective import Asked, counter_for, describe, larger_models, limits_for
 from tokenbox.ctx.evidence import of_enforcement, of_plan, of_plan_error
 from tokenbox.ctx.plugins import strategy_of
 from tokenbox.ctx.settings import current
@@ -53,7 +53,7 @@ def estimate(
     """
     settings = current() if config is None else config
     request = read_chunks(chunks, separator, tools)
-    return policy.estimate(request, tokenizer_for(_name(model), tokenizer, settings), model)
+    return policy.estimate(request, counter_for(request, _name(model), tokenizer, settings), model)
 
 
 def capabilities(query: str = "", *, config: Config | None = None) -> list[ModelInfo]:
@@ -93,7 +93,7 @@ def pack(  # noqa: PLR0913  # the seven of ADR 007, and keyword options
     """
     settings = current() if config is None else config
     request = read_chunks(chunks, separator, tools)
-    counter = tokenizer_for(_name(model), tokenizer, settings)
+    counter = counter_for(request, _name(model), tokenizer, settings)
     limits, _ = limits_for(model, settings, Asked(max_ctx, reserve_out, headroom))
     chosen = _strategy(strategy, model, settings)
     try:
@@ -142,7 +142,7 @@ def enforce(  # noqa: PLR0913  # the five of ADR 007, and keyword options
         tokens(max_tokens_request, "max_tokens_request")
     asked = Asked(max_ctx, max_tokens_request, headroom, "max_tokens of the request")
     request = read_chunks(chunks, separator, tools)
-    counter = tokenizer_for(_name(model), tokenizer, settings)
+    counter = counter_for(request, _name(model), tokenizer, settings)
     limits, notes = limits_for(model, settings, asked, mode)
     verdict = policy.enforce(
         request,
@@ -154,7 +154,7 @@ def enforce(  # noqa: PLR0913  # the five of ADR 007, and keyword options
         model=model,
         max_tokens_request=max_tokens_request,
         notes=notes,
-        alternatives=lambda size: larger_models(model, size, counter, settings, asked, mode),
+        alternatives=lambda size: larger_models(request, model, size, counter, settings, asked, mode),
     )
     if proof is not None:
         proof(of_enforcement(verdict))

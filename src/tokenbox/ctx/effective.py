@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Final, cast
 from tokenbox import catalog
 from tokenbox.catalog.names import undated
 from tokenbox.config import Level
+from tokenbox.conversation import ChatFormat
 from tokenbox.conversation.counting import is_request_counter
 from tokenbox.errors import NoTokenizer, TokenboxError
+from tokenbox.policy.chunks import Kind
 from tokenbox.policy.errors import InvalidPolicy, UnknownWindow
 from tokenbox.policy.limits import Limits
 from tokenbox.policy.limits import tokens as checked_tokens
 from tokenbox.policy.records import OutputMode
-from tokenbox.tokenizers.ownership import FAMILIES
+from tokenbox.tokenizers.ownership import BASELINES, FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from tokenbox.catalog import Figure
     from tokenbox.config import Config
     from tokenbox.config.config import ModelPolicy
+    from tokenbox.policy.chunks import Request
     from tokenbox.policy.messages import Counts
 
 # Where nobody says how long an answer may be: the model's longest, but of the usable window no more than one
@@ -91,13 +94,35 @@ def tokenizer_for(model: str | None, tokenizer: object, config: Config) -> Count
     policy = config.policy_for(model)
     if policy.tokenizer is not None:
         return FAMILIES.named(policy.tokenizer, policy.model)
-    baselines = config.value("tokenizers.baselines")
+    baselines = config.value(("tokenizers", "baselines"))
     return FAMILIES.resolve(
         policy.model,
         baselines=baselines if isinstance(baselines, tuple) else (),
-        heuristic=config.value("tokenizers.heuristic") is True,
+        heuristic=config.value(("tokenizers", "heuristic")) is True,
         named=config.tokenizer_names(),
     )
+
+
+def counter_for(request: Request, model: str | None, tokenizer: object, config: Config) -> Counts:
+    """Who counts this request: of messages the published format of the model, where there is one.
+
+    A tokenizer that the call names counts by itself.
+    """
+    counter = tokenizer_for(model, tokenizer, config)
+    if request.kind is not Kind.MESSAGES or tokenizer is not None or model is None:
+        return counter
+    name = config.model_id(model).rpartition("/")[2]
+    if not name.startswith(OPENAI) or counter.identity.name not in BASELINES["gpt-bpe"]:
+        return counter
+    found = _formats.get(name)
+    if found is None:
+        found = _formats[name] = ChatFormat.openai(name)
+    return found
+
+
+# Models whose chat format OpenAI published, or is likely to share; the format says what of it is an estimate.
+OPENAI: Final = ("gpt-3.5", "gpt-4", "gpt-5", "chatgpt-4o", "o1", "o3", "o4")
+_formats: dict[str, ChatFormat] = {}
 
 
 def limits_for(
@@ -108,8 +133,31 @@ def limits_for(
 ) -> tuple[Limits, list[str]]:
     """The limits of a request to ``model``, and notes on what does not decide but should be known.
 
-    Raises :class:`UnknownWindow` where nobody says how much the model holds.
+    The same question is answered from memory: it is asked before every request. Raises
+    :class:`UnknownWindow` where nobody says how much the model holds.
     """
+    key = id(config), model, _hashable(asked), mode
+    known = _answers.get(key)
+    if known is not None and known[0] is config:
+        return known[1], known[2]
+    limits, notes = _limits(model, config, asked, mode)
+    if len(_answers) >= MOST_ANSWERS:
+        _answers.clear()
+    _answers[key] = config, limits, notes
+    return limits, notes
+
+
+_answers: dict[object, tuple[Config, Limits, list[str]]] = {}
+MOST_ANSWERS: Final = 1_000
+
+
+def _hashable(asked: Asked) -> tuple[object, ...]:
+    """What was asked, by type too: True and 1 are not the same question."""
+    fields = (asked.max_ctx, asked.reserve_out, asked.headroom)
+    return (*((type(value), repr(value)) for value in fields), asked.reserve_source)
+
+
+def _limits(model: str | None, config: Config, asked: Asked, mode: OutputMode) -> tuple[Limits, list[str]]:
     policy = None if model is None else config.policy_for(model)
     info = None if policy is None else catalog.model(policy.model, configured=config.catalog_limits())
     sources: dict[str, str] = {}
@@ -169,7 +217,13 @@ def describe(name: str, config: Config) -> ModelInfo:
 
 
 def larger_models(
-    model: str | None, tokens_in: int, tokenizer: Counts, config: Config, asked: Asked, mode: OutputMode
+    request: Request,
+    model: str | None,
+    tokens_in: int,
+    counter: Counts,
+    config: Config,
+    asked: Asked,
+    mode: OutputMode,
 ) -> tuple[str, ...]:
     """Models that are counted by the same tokenizer and let that input pass, the smallest window first."""
     info = None if model is None else catalog.model(config.model_id(model))
@@ -184,9 +238,10 @@ def larger_models(
             continue
         try:
             limits, _ = limits_for(name, config, asked, mode)
-            alike = tokenizer_for(name, None, config).identity.fingerprint == tokenizer.identity.fingerprint
+            other = counter_for(request, name, None, config)
         except TokenboxError:
             continue  # nobody knows its window, or who counts for it: nothing to recommend
+        alike = other.identity.fingerprint == counter.identity.fingerprint
         if alike and not limits.denies(tokens_in):
             fitting.append((limits.max_ctx, len(name), name))
     return tuple(name for _, _, name in sorted(fitting)[:NAMED])
@@ -250,7 +305,7 @@ def _window(  # what limits_for has found out
 
 def _own_window(policy: ModelPolicy, config: Config) -> int | None:
     """What the settings say of this very model, or a flag of every one; None where they do not."""
-    setting = config.setting("policy.max_ctx")
+    setting = config.setting(("policy", "max_ctx"))
     general = policy.sources["max_ctx"] == setting.source and setting.origin.level is not Level.FLAG
     return None if policy.max_ctx is None or general else policy.max_ctx
 
@@ -268,7 +323,7 @@ def _reserve(
         return asked.reserve_out, asked.reserve_source
     if policy is not None and policy.reserve_out is not None:
         return policy.reserve_out, policy.sources["reserve_out"]
-    general = config.setting("policy.reserve_out")
+    general = config.setting(("policy", "reserve_out"))
     if policy is None and general.value is not None:
         return general.value, general.source
     share = usable // DEFAULT_SHARES[mode]

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.compose.lay_out import SEPARATOR
 from tokenbox.content.section import Section
 from tokenbox.policy.errors import InvalidChunks
-from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,12 +40,8 @@ class Request:
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
-        """Of sections: their contents, checked to be Unicode."""
-        texts = tuple(item if isinstance(item, str) else item.content for item in self.items)
-        for text in texts:
-            if not text.isascii():
-                utf8(text)
-        return texts
+        """Of sections: their contents."""
+        return tuple(item if isinstance(item, str) else item.content for item in self.items)
 
     @cached_property
     def ids(self) -> tuple[str, ...]:

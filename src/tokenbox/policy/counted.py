@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tokenbox.compose.pricing import joined_total
 from tokenbox.errors import TokenizerError
+from tokenbox.tokenizers.registry import CallableTokenizer
+from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer
 
     Key = tuple[str, ...]
+
+
+# Parts whose joins cost a fast engine more than counting the whole anew.
+MANY: Final = 200
 
 
 class RememberedCounts:
@@ -37,13 +43,13 @@ class RememberedCounts:
     def each(self, tokenizer: Tokenizer, texts: Sequence[str]) -> list[int]:
         """The count of each text."""
         if not getattr(tokenizer, "cacheable", True):
-            return tokenizer.count_batch(texts)
+            return _count(tokenizer, texts)
         who = tokenizer.identity.fingerprint
         found = self._look_up([(who, text) for text in texts])
         missing = list(dict.fromkeys(text for text, count in zip(texts, found, strict=True) if count is None))
         if not missing:
             return found  # type: ignore[return-value]  # no None is left
-        counted = dict(zip(missing, tokenizer.count_batch(missing), strict=True))
+        counted = dict(zip(missing, _count(tokenizer, missing), strict=True))
         for text, count in counted.items():
             self._remember((who, text), count)
         return [counted[text] if count is None else count for text, count in zip(texts, found, strict=True)]
@@ -55,14 +61,26 @@ class RememberedCounts:
             return self.each(tokenizer, parts)[0] if parts else 0
         key = (tokenizer.identity.fingerprint, separator, *parts)
         if not getattr(tokenizer, "cacheable", True):
+            for text in parts:
+                utf8(text)
             return joined_total(parts, separator, tokenizer, None)
         total = self._look_up([key])[0]
         if total is None:
             # Where nothing is known of the joins, only the whole is counted.
-            sizes = self.each(tokenizer, parts) if getattr(tokenizer, "cuts_proven", False) else None
+            by_parts = getattr(tokenizer, "cuts_proven", False) and not self._is_quicker_whole(
+                tokenizer, parts
+            )
+            sizes = self.each(tokenizer, parts) if by_parts else None
             total = joined_total(parts, separator, tokenizer, sizes)
             self._remember(key, total)
         return total
+
+    def _is_quicker_whole(self, tokenizer: Tokenizer, parts: Sequence[str]) -> bool:
+        """Whether there are so many parts, none of them known, that a fast engine counts the whole sooner."""
+        if len(parts) < MANY or getattr(tokenizer, "engine", None) != "fast":
+            return False
+        who = tokenizer.identity.fingerprint
+        return not any(self._look_up([(who, text) for text in parts]))
 
     def clear(self) -> None:
         """Forget everything."""
@@ -94,6 +112,16 @@ class RememberedCounts:
             while self._characters > self._max_characters:
                 gone, _ = self._counts.popitem(last=False)
                 self._characters -= sum(map(len, gone))
+
+
+def _count(tokenizer: Tokenizer, texts: Sequence[str]) -> list[int]:
+    """The counts. Our own tokenizers refuse what is not Unicode; of others nobody knows."""
+    if isinstance(tokenizer, CallableTokenizer) or not type(tokenizer).__module__.startswith("tokenbox."):
+        for text in texts:
+            utf8(text)
+    if len(texts) == 1:
+        return [tokenizer.count(texts[0])]  # a batch of one costs a look at it more
+    return tokenizer.count_batch(texts)
 
 
 COUNTS = RememberedCounts()

@@ -48,7 +48,12 @@ def is_exact(request: Request, counter: Counts) -> bool:
 
     Of messages only a chat format knows that: a tokenizer does not know their markers.
     """
-    return counter.identity.exact and (request.kind.value != "messages" or counts_requests(counter))
+    if request.kind.value != "messages" or not counter.identity.exact:
+        return counter.identity.exact
+    exact_for = getattr(counter, "exact_for", None)
+    if callable(exact_for):
+        return bool(exact_for(request.items, request.tools or None))
+    return counts_requests(counter)
 
 
 def sizes_of(request: Request, counter: Counts) -> list[int]:
