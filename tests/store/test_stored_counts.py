@@ -52,7 +52,7 @@ def test_what_was_counted_once_is_not_counted_again(tmp_path: Path) -> None:
 
 def test_each_tokenizer_has_its_own_counts(tmp_path: Path) -> None:
     counted(tmp_path)
-    other = Words("cd" * 32)
+    other = Words("any text, é")
     assert counted(tmp_path, words=other) == TEXTS
     with StoredCounts(tmp_path) as counts:
         assert counts.knows(Words())

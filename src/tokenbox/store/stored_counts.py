@@ -7,10 +7,12 @@ damaged one is made anew. A number that was changed on the disk is not believed,
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 import zlib
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -34,8 +36,7 @@ _VERSION = 1
 _WAIT_SECONDS = 2.0
 _AT_A_TIME = 500  # SQLite takes at least 999 parameters in a statement
 _CHECK_BITS = 32
-# Of a fingerprint, which is a SHA-256 in hexadecimal, so much tells the tokenizers of one user apart.
-_FINGERPRINT_DIGITS = 32
+_TOKENIZER_BYTES = 16
 
 
 def default_folder() -> Path:
@@ -198,7 +199,13 @@ def _is_busy(error: Exception) -> bool:
 
 def _stored_key(key: Key) -> bytes:
     fingerprint, digest = key
-    return bytes.fromhex(fingerprint[:_FINGERPRINT_DIGITS]) + digest
+    return _tokenizer_key(fingerprint) + digest
+
+
+@cache
+def _tokenizer_key(fingerprint: str) -> bytes:
+    """What tells the tokenizers of one user apart; a fingerprint may be any text."""
+    return hashlib.sha256(fingerprint.encode("utf-8", "surrogatepass")).digest()[:_TOKENIZER_BYTES]
 
 
 def _with_stored_keys(counts: Mapping[Key, int]) -> Iterator[tuple[bytes, int]]:
