@@ -34,6 +34,7 @@ check: $(VENV)/dev.stamp  ## lint, formatting, types, import direction, docs
 bench: $(VENV)/dev.stamp  ## compare the speed with other libraries, each in its own environment
 	bench/setup
 	$(BIN)/python bench/run.py layout
+	$(BIN)/python bench/run.py policy
 	$(BIN)/python bench/run.py pack
 	$(BIN)/python bench/run.py codec
 	$(BIN)/python bench/run.py ladder
