@@ -110,7 +110,9 @@ class Conversation:
         self.max_turns, self.token_budget, self.low_water = max_turns, token_budget, low_water
         self.summarize = summarize
         self.media_tokens = media_tokens
-        limits(max_turns, token_budget, low_water)
+        self._limits = limits(max_turns, token_budget, low_water)
+        self._bounds_of = max_turns, token_budget, low_water
+        self._priced: tuple[object, object, TextPricing] | None = None
         self._system, self._summary, self._tools = "", "", tools
         self.system = system
         self._empty()
@@ -279,7 +281,7 @@ class Conversation:
         The result says what left and why, and has the error (``overflow``) where it is still over the budget.
         Costs as much as it evicts, with a counter of texts.
         """
-        bounds = limits(self.max_turns, self.token_budget, self.low_water)
+        bounds = self._bounds()
         self._settle()
         evicted: list[Message] = []
         steps = self._evict(bounds, evicted)
@@ -414,7 +416,17 @@ class Conversation:
         return not callable(self.count) or hasattr(self.count, "identity")
 
     def _pricing(self) -> TextPricing:
-        return text_pricing(self.count, self.media_tokens)
+        by = self._priced if self._is_known() else None  # what a bare function said is not remembered
+        if by is None or by[0] is not self.count or by[1] is not self.media_tokens:
+            pricing = text_pricing(self.count, self.media_tokens)
+            by = self._priced = self.count, self.media_tokens, pricing
+        return by[2]
+
+    def _bounds(self) -> Limits:
+        given = self.max_turns, self.token_budget, self.low_water
+        if given != self._bounds_of:
+            self._limits, self._bounds_of = limits(*given), given
+        return self._limits
 
     def _text_count(self, text: str) -> int:
         return self._pricing().text(text)

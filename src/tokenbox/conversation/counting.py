@@ -45,9 +45,13 @@ class TextPricing:
     """Each message costs the count of its text, its calls and its declared media; markers are not counted."""
 
     def __init__(self, tokenizer: Tokenizer, media_tokens: MediaTokens) -> None:
-        self.identity = tokenizer.identity
+        self._tokenizer = tokenizer
         self._counter = Counter(tokenizer)
         self._media_tokens = media_tokens
+
+    @property
+    def identity(self) -> TokenizerIdentity:
+        return self._tokenizer.identity
 
     def sizes(self, messages: Sequence[Message]) -> list[int]:
         """What each message counts. Raises ``TokenizerError`` or :class:`UndeclaredCost`."""

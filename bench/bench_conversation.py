@@ -1,0 +1,134 @@
+"""A conversation kept within its budget, turn by turn and cold: tokenbox beside those that also trim."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import version
+from statistics import median
+from typing import Any
+
+from bench_layout import machine
+from workers import ENVIRONMENTS, HERE, SOURCE, rank_files
+
+LIBRARIES = ("tokenbox", "langchain-core", "litellm", "llama-index-core")
+SIZES = (100, 1_000, 10_000)
+TURNS = {100: 30, 1_000: 15, 10_000: 5}
+COLD = {100: 5, 1_000: 3, 10_000: 1}
+LIMIT = 60.0  # seconds for all repeats of a row; what takes longer is said to be over it
+PER_TURN = 100e-6
+MARK = 10_000
+
+
+def run(*, quick: bool) -> dict[str, Any]:
+    sizes = SIZES[:2] if quick else SIZES
+    results: dict[str, Any] = {
+        "when": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "machine": machine(),
+        "versions": versions(),
+        "load": list(os.getloadavg()),
+        "rows": [],
+    }
+    slow: set[tuple[str, str]] = set()
+    for n in sizes:
+        for what, repeats in (("turn", TURNS[n]), ("cold", COLD[n])):
+            for library in LIBRARIES:
+                row: dict[str, Any] = {"library": library, "n": n, "what": what}
+                answer = None if (library, what) in slow else ask(library, n, repeats, what)
+                if answer is None:
+                    slow.add((library, what))
+                results["rows"].append(row | (answer or {"over": LIMIT}))
+    return results
+
+
+def versions() -> dict[str, str]:
+    code = (
+        "import json, sys; from importlib.metadata import version; "
+        "print(json.dumps({n: version(n) for n in sys.argv[1:]}))"
+    )
+    python = ENVIRONMENTS["peers"] / "bin" / "python"
+    done = subprocess.run([python, "-c", code, *LIBRARIES[1:]], capture_output=True, text=True, check=True)
+    found: dict[str, str] = json.loads(done.stdout)
+    return {"tokenbox": version("tokenbox"), **found}
+
+
+def ask(library: str, n: int, repeats: int, what: str) -> dict[str, Any] | None:
+    """The answer of a worker; None if it takes too long."""
+    arguments = [library, str(n), str(repeats), what]
+    try:
+        done = subprocess.run(
+            [ENVIRONMENTS["peers"] / "bin" / "python", HERE / "conversation_worker.py", *arguments],
+            env={**os.environ, "PYTHONPATH": str(SOURCE), "TIKTOKEN_CACHE_DIR": str(rank_files())},
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return None
+    if done.returncode:
+        return {"error": done.stderr.strip().splitlines()[-1][:200]}
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+def table(results: dict[str, Any]) -> str:
+    """Markdown."""
+    machine_name = results["machine"].get("processor", "")
+    load = ", ".join(f"{value:.1f}" for value in results["load"])
+    lines = [
+        "# Conversations, beside other libraries",
+        "",
+        f"{results['when']}, {machine_name}, load {load} when it began.",
+        "A conversation of N messages of about 100 o200k tokens. *Turn*: one more message, and the budget",
+        "is kept, with room; median. *Cold*: N messages that no one has seen, into half of their tokens;",
+        "median, and the characters tokenized as a multiple of those there are.",
+        ", ".join(f"{name} {number}" for name, number in results["versions"].items()) + ".",
+        "",
+        "| N | what | " + " | ".join(LIBRARIES) + " | ours to the best peer |",
+        "|---|---|" + "---|" * (len(LIBRARIES) + 1),
+    ]
+    for n, what in dict.fromkeys((row["n"], row["what"]) for row in results["rows"]):
+        rows = {row["library"]: row for row in results["rows"] if (row["n"], row["what"]) == (n, what)}
+        cells = " | ".join(shown(rows[library]) for library in LIBRARIES)
+        ours, best = seconds(rows["tokenbox"]), min(map(seconds, (rows[name] for name in LIBRARIES[1:])))
+        lines.append(f"| {n:,} | {what} | {cells} | {ours / best:.3f}x |")
+    return "\n".join([*lines, "", *targets(results)]) + "\n"
+
+
+def targets(results: dict[str, Any]) -> list[str]:
+    """The targets, met or LOST."""
+    lines = ["| target | ours | |", "|---|---|---|"]
+    for row in results["rows"]:
+        if row["library"] != "tokenbox" or row["n"] != MARK:
+            continue
+        if row["what"] == "turn":
+            name = f"a turn at {MARK:,} messages, nothing evicted: under {PER_TURN * 1e6:.0f} us"
+            lines.append(verdict(name, duration(seconds(row)), met=seconds(row) < PER_TURN))
+        else:
+            name = f"{MARK:,} messages cold: the corpus tokenized once"
+            lines.append(verdict(name, f"{row['corpus']:.2f}x", met=row["corpus"] <= 1.0))
+    return lines if len(lines) > 2 else []
+
+
+def verdict(name: str, value: str, *, met: bool) -> str:
+    return f"| {name} | {value} | {'met' if met else '**LOST**'} |"
+
+
+def seconds(row: dict[str, Any]) -> float:
+    return median(row["seconds"]) if "seconds" in row else float("inf")
+
+
+def shown(row: dict[str, Any]) -> str:
+    if "seconds" not in row:
+        return f"over {row['over']:.0f} s" if "over" in row else f"fails: {row['error']}"
+    corpus = f", {row['corpus']:,.2f}x" if "corpus" in row else ""
+    return duration(seconds(row)) + corpus
+
+
+def duration(value: float) -> str:
+    if value < 1e-3:
+        return f"{value * 1e6:.0f} us"
+    return f"{value * 1e3:.1f} ms" if value < 1 else f"{value:.1f} s"
