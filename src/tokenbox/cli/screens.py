@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from tokenbox.cli import terminal
 from tokenbox.cli.streams import write_bytes, write_error, write_text
-from tokenbox.render.lines import Span, Style, plain, printable
+from tokenbox.render.lines import Span, Style, plain, printable, wrap
 from tokenbox.shell.running import Keyboard
 from tokenbox.shell.screen import Approval
 
@@ -122,13 +122,13 @@ class TerminalScreen(PipeScreen):
     def notice(self, text: str) -> None:
         self._done_waiting()
         self._finish_line()
-        terminal.show([(Span(printable(text), Style.FAINT),)])
+        terminal.show([(Span(line, Style.FAINT),) for line in wrap(printable(text), terminal.width())])
 
     def problem(self, error: TokenboxError) -> None:
         self._done_waiting()
         self._finish_line()
-        said = f"{printable(error.message)} ({error.code})"
-        write_text(f"{self._coloured('error:', _RED)} {said}\n")
+        said = "\n".join(wrap(f"error: {printable(error.message)} ({error.code})", terminal.width()))
+        write_text(f"{self._coloured('error:', _RED)}{said.removeprefix('error:')}\n")
 
     def answer(self, text: str) -> None:
         self._done_waiting()

@@ -126,7 +126,7 @@ def _greeting(session: Session) -> str:
     from tokenbox.__about__ import __version__  # noqa: PLC0415
 
     target = session.models.target
-    talks = f"{session.models.name} at {target.endpoint}" if target.endpoint else "no model to talk to yet"
+    talks = f"{session.models.label} at {target.endpoint}" if target.endpoint else "no model to talk to yet"
     return f"tokenbox {__version__}: {talks}. :help for help, Ctrl-D to leave."
 
 

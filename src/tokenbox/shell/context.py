@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tokenbox.shell.instructions import Instructions
     from tokenbox.shell.models import Models
     from tokenbox.shell.offers import Offer
+    from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 # Outputs on offer never take more than this part of the budget: the question has to fit too.
 OFFERS_PART: Final = 2
@@ -89,6 +90,11 @@ class Context:
     notes: Callable[[], Sequence[str]]
     project: Instructions | None = None
     offers: list[Offer] = field(default_factory=list)
+
+    @property
+    def identity(self) -> TokenizerIdentity:
+        """Who counts now."""
+        return self.conversation.identity
 
     @property
     def budget(self) -> int:

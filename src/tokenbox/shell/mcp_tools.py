@@ -8,7 +8,7 @@ import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from tokenbox.errors import MissingExtra
 from tokenbox.providers.blocking import wait_for
@@ -111,15 +111,20 @@ class McpTools:
         async def live() -> None:
             # A connection is entered and left in one task, as the SDK asks.
             try:
-                async with Client(_transport(where, variables, folder)) as client:
-                    tools = await _list(name, client)
-                    task = asyncio.current_task()
-                    assert task is not None  # noqa: S101
-                    ready.set_result(_Connection(name, where, client, tools, leave, task))
-                    await leave.wait()
+                # What a server says beside the protocol is for nobody in the middle of a conversation.
+                with Path(os.devnull).open("w", encoding="utf-8") as log:  # noqa: ASYNC230  # it never waits
+                    await serve(log)
             except Exception as error:  # noqa: BLE001  # whatever a server can do wrong
                 if not ready.done():
                     ready.set_exception(_failed(f"the tool server {name} cannot be used", error))
+
+        async def serve(log: TextIO) -> None:
+            async with Client(_transport(where, variables, folder, log)) as client:
+                tools = await _list(name, client)
+                task = asyncio.current_task()
+                assert task is not None  # noqa: S101
+                ready.set_result(_Connection(name, where, client, tools, leave, task))
+                await leave.wait()
 
         task = asyncio.create_task(live())
         try:
@@ -135,7 +140,7 @@ class McpTools:
             raise
 
 
-def _transport(where: str, variables: Mapping[str, str], folder: str) -> Any:  # noqa: ANN401  # the SDK's own union
+def _transport(where: str, variables: Mapping[str, str], folder: str, log: TextIO) -> Any:  # noqa: ANN401
     if where.startswith(("http://", "https://")):
         return where
     from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: PLC0415
@@ -145,8 +150,7 @@ def _transport(where: str, variables: Mapping[str, str], folder: str) -> Any:  #
     except ValueError as error:
         raise BadArguments(f"{where!r} is no command line ({error}).") from None
     parameters = StdioServerParameters(command=command, args=arguments, env=dict(variables), cwd=folder)
-    # What a server says beside the protocol is for its log, not for the middle of a conversation.
-    return stdio_client(parameters, errlog=Path(os.devnull).open("w", encoding="utf-8"))  # for its life
+    return stdio_client(parameters, errlog=log)
 
 
 async def _list(server: str, client: Any) -> tuple[McpTool, ...]:  # noqa: ANN401

@@ -106,7 +106,13 @@ COMMANDS: Final[tuple[MetaCommand, ...]] = (
         lambda _: ["connect", "disconnect", "list"],
     ),
     MetaCommand("tokenize", "", "who counts for this model, and what its server can", meta_models.tokenize),
-    MetaCommand("proof", "[FILE]", "what the last call sent, as evidence", meta_sessions.proof),
+    MetaCommand(
+        "proof",
+        "[write]",
+        "what the last call sent and why, as evidence",
+        meta_sessions.proof,
+        lambda _: ["write"],
+    ),
     MetaCommand(
         "save", "[NAME|FILE.json]", "give the session a name, or write it to a file", meta_sessions.save
     ),

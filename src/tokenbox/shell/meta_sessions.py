@@ -137,15 +137,29 @@ def sessions(session: Session, arguments: str) -> None:
 
 
 def proof(session: Session, arguments: str) -> None:
-    """What the last call sent and why, as evidence: a summary, or all of it to a file."""
-    if session.last_proof is None:
+    """What the last call sent and why, as evidence; with ``write`` as a bundle for ``tokenbox proof``."""
+    if arguments not in {"", "write"}:
+        raise BadArguments(":proof takes nothing or write.")
+    evidence = session.last_call
+    if evidence is None:
         raise NoSuchItem("nothing was sent so far, so there is nothing to prove.")
     if arguments:
-        path = session.place.path(arguments)
-        _write(path, json.dumps(session.last_proof, ensure_ascii=False, indent=1))
-        session.screen.notice(f"[written to {path}]")
+        from tokenbox.store.bundles import FOLDER, Bundles  # noqa: PLC0415  # on use
+
+        root = session.place.folder if session.config.root is None else str(session.config.root)
+        written = Bundles(Path(root) / FOLDER)(evidence)
+        session.screen.notice(f"[{written.path}; tokenbox proof verify {written.id[:12]}]")
         return
-    session.screen.text(json.dumps(session.last_proof, ensure_ascii=False, indent=2))
+    about = "" if evidence.tokenizer.exact else "~"
+    rows = [
+        ("model", evidence.model or ""),
+        ("sent", f"{plural(len(evidence.inputs), 'message')}, {about}{evidence.figures['total']:,} tokens"),
+        ("budget", f"{evidence.budget.tokens.value:,} ({evidence.budget.tokens.source})"),
+        ("counted by", f"{evidence.tokenizer.name} {evidence.tokenizer.fingerprint[:12]}"),
+        ("request SHA-256", evidence.digest or ""),
+        *((f"evicted {len(step['messages'])}", str(step["why"])) for step in evidence.decisions),  # type: ignore[arg-type]
+    ]
+    session.screen.table(("the last call", ""), rows)
 
 
 def _write(path: str, text: str) -> None:

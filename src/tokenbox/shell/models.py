@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
@@ -18,6 +19,7 @@ from tokenbox.providers.target import Bounds, Key, Target
 from tokenbox.shell.errors import KeyNotSent, UnknownModel
 from tokenbox.tokenizers.ownership import BASELINES
 from tokenbox.tokenizers.protocol import TokenizerIdentity
+from tokenbox.tokenizers.registry import FILE_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from tokenbox.catalog import Price
     from tokenbox.config import Config, Connection
     from tokenbox.content.message import Message
+    from tokenbox.conversation.chat_format import ChatFormat
     from tokenbox.providers.blocking import BlockingProvider
     from tokenbox.providers.counting import TokenCount
 
@@ -68,6 +71,7 @@ class Models:
     def provider(self) -> BlockingProvider:
         if self._provider is None:
             self._provider = self._make(self.target)
+            self._provider.counter = _chat_format(self.target)
         return self._provider
 
     def use(self, name: str) -> None:
@@ -76,6 +80,7 @@ class Models:
         self.name, self.target = name, target
         if self._provider is not None:
             self._provider.target = target
+            self._provider.counter = _chat_format(target)
 
     def use_first(self) -> None:
         """The model of the settings, else the first there is; else none, and the shell says so when asked."""
@@ -197,6 +202,22 @@ class Models:
         return own or (family.name if any(family.name in names for names in in_use) else None)
 
 
+def _chat_format(target: Target) -> ChatFormat | None:
+    """What counts whole requests here: a chat template beside a vocabulary, or OpenAI's published rules."""
+    from tokenbox.conversation.chat_format import ChatFormat  # noqa: PLC0415  # only where one counts by it
+
+    name = target.tokenizer or ""
+    try:
+        if name.startswith(FILE_PREFIX):
+            path = Path(name.removeprefix(FILE_PREFIX))
+            return ChatFormat.open(path.parent if path.name == "tokenizer.json" else path)
+        if name in BASELINES["gpt-bpe"]:
+            return ChatFormat.openai(target.model)
+    except (TokenboxError, OSError):
+        return None  # texts are counted all the same, and what is more is estimated
+    return None
+
+
 class RequestCounter:
     """Counts a conversation whole, as the current model does at each call: it follows every switch."""
 
@@ -266,6 +287,13 @@ class Keys:
             if key is not None:
                 text = key.hidden_in(text)
         return text
+
+    def unfinished(self, text: str) -> int:
+        """How many characters at the end of ``text`` may be the beginning of a key."""
+        keys = [key.reveal() for key in self._found.values() if key is not None]
+        longest = min(len(text), max((len(key) for key in keys), default=0))
+        ends = (size for size in range(longest, 0, -1) if any(key.startswith(text[-size:]) for key in keys))
+        return next(ends, 0)
 
     def without(self, variables: Mapping[str, str]) -> dict[str, str]:
         """The variables without those that hold a key."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tokenbox import tokenizers
 from tokenbox.content.lenses.tokens import ends_tokens
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tokenbox.config import Config
+    from tokenbox.engine.window import Step
+    from tokenbox.proof.evidence import Evidence
     from tokenbox.shell.context import Context
     from tokenbox.shell.mcp_tools import McpTools
     from tokenbox.shell.memory import Memory
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from tokenbox.shell.screen import Screen
     from tokenbox.shell.settings import Settings
     from tokenbox.tokenizers.protocol import Tokenizer
+
+# How often an output is cut again where the model's count is more than the local one.
+CUTS: Final = 6
 
 
 @dataclass(slots=True, eq=False)
@@ -43,7 +48,8 @@ class Session:
     template: Template
     new_id: Callable[[], str]
     proposals_on: bool = False
-    last_proof: Mapping[str, object] | None = None
+    evictions: list[Step] = field(default_factory=list)  # since the last call
+    last_call: Evidence | None = None
     ended: bool = False
     approved: set[str] = field(default_factory=set)
 
@@ -80,8 +86,19 @@ class Session:
             self.screen.notice(f"[{'; '.join(told)}]")
 
     def offered(self, ran: Ran) -> Offer:
-        """The output of a command, as a model is told of it."""
-        return offer(ran, self._output_budget, self.tokenizer, self.models.keys.hidden_in)
+        """The output of a command, as a model is told of it.
+
+        It is cut by the local tokenizer; where the model counts more, it is cut again until it fits.
+        """
+        budget = room = self._output_budget
+        made = offer(ran, room, self.tokenizer, self.models.keys.hidden_in)
+        for _ in range(CUTS):
+            size = self.models.count_text(made.text).value
+            if size <= budget or not made.kept:
+                break
+            room = min(room - 1, made.kept) * budget // size
+            made = offer(ran, room, self.tokenizer, self.models.keys.hidden_in)
+        return made
 
     def cut(self, text: str) -> str:
         """A text within the budget of outputs: head and tail kept, and said so."""

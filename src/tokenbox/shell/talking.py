@@ -11,6 +11,7 @@ from tokenbox.providers.errors import ProviderError
 from tokenbox.providers.events import FinishReason, ReasoningDelta, TextDelta
 from tokenbox.shell import proposals
 from tokenbox.shell.errors import NoModel, NoSummary
+from tokenbox.shell.evidence import of_call
 from tokenbox.shell.figures import figure, plural
 from tokenbox.shell.running import run
 from tokenbox.shell.screen import Approval
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tokenbox.conversation import Evicted
     from tokenbox.providers.counting import TokenCount
     from tokenbox.providers.events import ChatAnswer
+    from tokenbox.shell.models import Keys
     from tokenbox.shell.session import Session
 
 # A model that calls tools this often for one question goes in circles.
@@ -93,10 +95,13 @@ def make_room(session: Session) -> None:
     """Evict what does not fit, say so, and have it summarized where that is set."""
     evicted = session.context.evict()
     enforced = evicted.enforced
+    session.evictions += enforced.steps
     if evicted.numbers:
         session.record.mark(evicted.numbers, "evicted")
         of_budget = f"{session.context.budget:,} tokens"
-        left = plural(evicted.turns, "exchange") if evicted.turns else "tool round"
+        left = "tool round"
+        if evicted.turns:
+            left = "exchange" if evicted.turns == 1 else f"{evicted.turns} exchanges"
         messages = plural(len(evicted.numbers), "message")
         session.screen.notice(
             f"[evicted the oldest {left} ({messages}): {enforced.steps[0].why}; "
@@ -200,26 +205,51 @@ def call(
     )
     record.call(started)
     sent, tools = (context.messages(), context.tools()) if messages is None else (messages, ())
+    if messages is None:
+        session.last_call = of_call(session, sent, tools, counted, session.evictions)
+        session.evictions = []
     stream = session.models.provider.stream(sent, tools, max_tokens=reserve(session, category))
     outcome, error = Outcome.DONE, None
+    shown = Hidden(session.models.keys, (lambda _: None) if silent else screen.answer)
     try:
         screen.waiting(f"{session.models.label} {'sums up' if silent else 'reads'} {figure(counted)} tokens")
         for event in stream:
-            if isinstance(event, TextDelta) and not silent:
-                screen.answer(event.text)
+            if isinstance(event, TextDelta):
+                shown.show(event.text)
             elif isinstance(event, ReasoningDelta) and not silent:
-                screen.reasoning(event.text)
+                screen.reasoning(session.models.keys.hidden_in(event.text))
     except KeyboardInterrupt:
         outcome = Outcome.STOPPED
     except ProviderError as failed:
         outcome, error = Outcome.FAILED, failed
     finally:
         stream.close()
+        shown.end()
         screen.answer_ends()
-        answer = stream.answer
+        answer = replace(stream.answer, text=session.models.keys.hidden_in(stream.answer.text))
         usage, exact = used(session, answer, counted, outcome)
         record.call(started.end(record.now(), usage, price, exact=exact, outcome=outcome))
     return Ended(answer, outcome, error)
+
+
+class Hidden:
+    """Shows a text as it comes, without keys: a server may repeat the one it was given, in any pieces."""
+
+    def __init__(self, keys: Keys, show: Callable[[str], object]) -> None:
+        self._keys, self._show = keys, show
+        self._held = ""
+
+    def show(self, piece: str) -> None:
+        text = self._keys.hidden_in(self._held + piece)
+        ready = len(text) - self._keys.unfinished(text)
+        self._held = text[ready:]
+        if ready:
+            self._show(text[:ready])
+
+    def end(self) -> None:
+        if self._held:
+            self._show(self._held)
+            self._held = ""
 
 
 def used(session: Session, answer: ChatAnswer, counted: TokenCount, outcome: Outcome) -> tuple[Usage, bool]:

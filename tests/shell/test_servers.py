@@ -1,0 +1,253 @@
+"""Servers that count in no way, are busy, die in the middle, repeat the key, or call tools."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiohttp import web
+
+from tests.providers.fake import head_of, raw, serving, sse
+from tokenbox.shell.screen import Approval
+
+if TYPE_CHECKING:
+    import asyncio
+    from pathlib import Path
+
+    from tests.shell.conftest import Begin
+
+COUNTING = {"tokenize.use_endpoint": "true"}
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+MCP_SERVER = """
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("numbers")
+
+@server.tool()
+def add(a: int, b: int) -> int:
+    "Add two numbers."
+    return a + b
+
+server.run("stdio")
+"""
+
+
+def delta(**said: object) -> dict[str, object]:
+    return {"choices": [{"index": 0, "delta": said, "finish_reason": None}]}
+
+
+def done(reason: str = "stop", **usage: int) -> dict[str, object]:
+    return {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}], "usage": usage}
+
+
+def says(*pieces: str) -> bytes:
+    return sse(*(delta(content=piece) for piece in pieces), done(prompt_tokens=20, completion_tokens=3))
+
+
+def calls(name: str, arguments: object, call_id: str = "c1") -> bytes:
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    call = {"index": 0, "id": call_id, "type": "function", "function": function}
+    return sse(delta(tool_calls=[call]), done("tool_calls", prompt_tokens=20, completion_tokens=3))
+
+
+def script(*answers: bytes) -> Any:  # noqa: ANN401  # a route
+    """A chat that gives one answer after the other."""
+    left = list(answers)
+
+    async def chat(_request: web.Request) -> web.Response:
+        return web.Response(body=left.pop(0), content_type="text/event-stream")
+
+    return chat
+
+
+def test_a_404_for_counts_is_remembered_after_one_probe(start: Begin) -> None:
+    routes = {"/v1/models": {"data": [{"id": "m"}]}, "/v1/chat/completions": script(*[says("hi")] * 3)}
+    with serving(routes) as server:
+        session, heard = start(server.url, flags=COUNTING)
+        for line in (":tokens hello world", "one", "two", ":context", ":tokens more words"):
+            session.take(line)
+        assert heard.results[0] == "~2 (chars4)"
+        assert [error.code for error in heard.problems] == []
+        assert server.paths().count("/tokenize") == 1
+        assert server.paths().count("/v1/chat/completions/input_tokens") == 1
+        session.take(":tokenize")
+    assert ["counts texts at /tokenize", "no"] in heard.tables[-1]
+
+
+def test_a_server_that_dies_in_the_middle_keeps_what_came(start: Begin) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head_of(reader)
+        event = b"data: %s\n\n" % json.dumps(delta(content="half an ans")).encode()
+        writer.write(HEAD + b"%x\r\n%s\r\n" % (len(event), event))
+        await writer.drain()
+
+    with raw(talk) as server:
+        session, heard = start(
+            settings=f'[models.m]\nendpoint = "{server.url}"\nkind = "openai-compatible"\n'
+        )
+        session.take("tell me")
+    assert session.context.messages() == [
+        {"role": "user", "content": "tell me"},
+        {"role": "assistant", "content": "half an ans"},
+    ]
+    assert heard.notices == ["[the answer broke off; what came is kept]"]
+    assert [error.code for error in heard.problems] == ["stream_cut"]
+    stored = session.record.stored
+    assert stored is not None
+    assert [turn.message["content"] for turn in stored.turns()] == ["tell me", "half an ans"]
+
+
+def test_a_busy_server_is_said_and_may_be_asked_again(start: Begin) -> None:
+    busy: list[object] = [(503, {"error": {"message": "slot unavailable"}})]
+    answer = script(says("now"))
+
+    async def chat(request: web.Request) -> object:
+        return busy.pop() if busy else await answer(request)
+
+    async def counts(_request: web.Request) -> object:
+        return (503, {"error": "loading"}) if busy else {"input_tokens": 7}
+
+    routes = {
+        "/v1/models": {"data": [{"id": "m", "owned_by": "llamacpp"}]},
+        "/v1/chat/completions": chat,
+        "/v1/chat/completions/input_tokens": counts,
+    }
+    with serving(routes) as server:
+        session, heard = start(server.url, flags=COUNTING)
+        session.take("hello")
+        assert [error.code for error in heard.problems] == ["server_failed"]
+        assert session.context.messages() == []
+        session.take("hello")
+        assert "".join(heard.pieces) == "now"
+        assert (session.context.total().value, session.context.total().exact) == (7, True)
+
+
+def test_a_proposed_command_runs_only_when_approved(start: Begin) -> None:
+    answers = [calls("run_command", {"command": f"echo ran{n} > {n}.txt; cat {n}.txt"}) for n in (1, 2, 3)]
+    with serving(
+        {"/v1/models": {"data": [{"id": "m"}]}, "/v1/chat/completions": script(*answers, says("done"))}
+    ) as server:
+        session, heard = start(server.url, flags={"shell.tools": "true"})
+        heard.approvals = [Approval.NO, Approval.ONCE]
+        session.take("do it")
+        requests = [one.body for one in server.asked if one.path == "/v1/chat/completions"]
+    assert [f"echo ran{n} > {n}.txt" in asked for n, asked in enumerate(heard.asked, 1)] == [True] * 3
+    results = [m["content"] for m in session.context.messages() if m["role"] == "tool"]
+    assert results[0] == results[2] == "The user did not run this command."
+    assert results[1] == "$ echo ran2 > 2.txt; cat 2.txt\nran2"
+    assert bytes(heard.output) == b"ran2\n"
+    assert requests[0]["tools"][0]["function"]["name"] == "run_command"
+    session.take(":cost detail")
+    assert [row[1:3] for row in heard.tables[-1][1:]] == [["main", "1"], ["tool", "3"]]
+
+
+@pytest.mark.parametrize(
+    ("command", "runs"),
+    [
+        ("echo hi", True),
+        ("echo", True),
+        ("echo hi; touch x", False),
+        ("echo $(touch x)", False),
+        ("echo hi > x", False),
+        ("echo hi\ntouch x", False),
+        ("echoes", False),
+        ("sed -n 1p x; true", True),
+    ],
+)
+def test_the_allow_list_allows_plain_words_only(start: Begin, command: str, runs: bool) -> None:
+    with serving(
+        {
+            "/v1/models": {"data": [{"id": "m"}]},
+            "/v1/chat/completions": script(calls("run_command", {"command": command}), says("done")),
+        }
+    ) as server:
+        settings = '[shell]\ntools = true\nallow = ["echo", "sed -n 1p x; true"]\n'
+        session, heard = start(server.url, settings)
+        session.take("do it")
+    assert (not heard.asked) is runs
+
+
+def test_a_project_cannot_allow_commands_or_take_a_key(start: Begin, tmp_path: Path) -> None:
+    with serving({"/v1/chat/completions": script(says("x"))}) as server:
+        project = tmp_path / "folder" / ".tokenbox"
+        project.mkdir()
+        evil = server.url.replace("127.0.0.1", "evil.example")
+        (project / "config.toml").write_text(
+            f'model = "m"\n[models.m]\nendpoint = "{evil}"\nkey_env = "MY_KEY"\n'
+        )
+        with pytest.raises(Exception, match=r"is not sent to evil\.example") as refused:
+            start(variables={"MY_KEY": "key-1234567890"})
+        assert "key-1234567890" not in str(refused.value)
+        (project / "config.toml").write_text(
+            f'model = "m"\n[shell]\nallow = ["rm"]\n'
+            f'[models.m]\nendpoint = "{server.url}"\nkey_env = "MY_KEY"\n'
+        )
+        session, heard = start(variables={"MY_KEY": "key-1234567890"})
+        session.take("hello")
+        assert server.asked[-1].headers["Authorization"] == "Bearer key-1234567890"
+    assert session.settings.allow == ()
+    assert "Only your own settings may allow commands" in heard.notices[0]
+
+
+def test_tools_of_an_mcp_server_are_counted_called_and_disconnected(start: Begin, tmp_path: Path) -> None:
+    (tmp_path / "serving_numbers.py").write_text(MCP_SERVER)
+    answers = [calls("numbers__add", {"a": 19, "b": 23}), says("42"), says("bye")]
+    with serving({"/v1/models": {"data": [{"id": "m"}]}, "/v1/chat/completions": script(*answers)}) as server:
+        session, heard = start(server.url)
+        before = session.context.total().value
+        session.take(f":mcp connect numbers {sys.executable} {tmp_path}/serving_numbers.py")
+        assert heard.problems == []
+        assert heard.tables[-1][1] == ["numbers__add", "Add two numbers."]
+        added = session.context.total().value - before
+        assert f"1 tool, ~{added} tokens in every request" in heard.results[-1]
+        session.take(":context")
+        assert [row[2] for row in heard.tables[-1] if row[1] == "tools"] == [f"~{added}"]
+        heard.approvals = [Approval.ALWAYS]
+        session.take("add them")
+        assert session.context.messages()[2] == {"role": "tool", "tool_call_id": "c1", "content": "42"}
+        assert len(heard.asked) == 1
+        session.take(":mcp disconnect numbers")
+        session.take("bye")
+        requests = [one.body for one in server.asked if one.path == "/v1/chat/completions"]
+    assert requests[0]["tools"][0]["function"]["name"] == "numbers__add"
+    assert "tools" not in requests[-1]
+    session.take(":mcp connect broken /bin/true")
+    session.take(":mcp disconnect numbers")
+    assert [error.code for error in heard.problems] == ["mcp_failed", "no_such_item"]
+
+
+def test_a_key_is_in_nothing_that_is_shown_sent_or_kept(start: Begin, tmp_path: Path) -> None:
+    secret = "sk-" + "Zx9" * 12
+    refusal = (401, {"error": {"message": f"Incorrect API key provided: {secret}"}})
+    turns: list[object] = [refusal]
+    answer = script(
+        says("your key is sk-", secret[3:20], f"{secret[20:]} sk-"),
+        calls("run_command", {"command": "env"}),
+        says("done"),
+    )
+
+    async def chat(request: web.Request) -> object:
+        return turns.pop() if turns else await answer(request)
+
+    with serving({"/v1/models": {"data": [{"id": "m"}]}, "/v1/chat/completions": chat}) as server:
+        settings = f'[models.m]\nendpoint = "{server.url}"\nkey_env = "MY_KEY"\n[shell]\ntools = true\n'
+        session, heard = start(
+            settings=settings, variables={"MY_KEY": secret, "OTHER": f"x{secret}y"}, name="s"
+        )
+        heard.approvals = [Approval.ONCE]
+        for line in ("hello", f"is {secret} mine?", "run env", f":memory add {secret}", ":config", ":models"):
+            session.take(line)
+        session.take(f":save {tmp_path / 'saved.json'}")
+        assert [one.headers["Authorization"] for one in server.asked][-1] == f"Bearer {secret}"
+        sent = [one.body for one in server.asked]
+    assert secret not in json.dumps(sent)
+    assert "your key is *** sk-" in "".join(heard.pieces)
+    shown = [text for text in heard.everything.splitlines() if secret in text]
+    assert shown == []
+    assert repr(session.models.target).count(secret) == 0
+    session.close()
+    kept = [path for path in tmp_path.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
+    assert kept == []
+    assert (tmp_path / "saved.json").exists()

@@ -1,0 +1,126 @@
+"""Sessions that outlive their process."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from tokenbox.store.stores import open_store
+from tokenbox.store.turns import TurnState
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.llama.server import LlamaServer
+    from tests.shell.conftest import Begin
+
+COUNTING = {"tokenize.use_endpoint": "true"}
+
+
+def test_a_session_goes_on_where_it_was(start: Begin, llama: LlamaServer) -> None:
+    session, heard = start(llama.url, flags={**COUNTING, "shell.token_budget": 150}, name="mine")
+    session.take("remember the penguin")
+    session.take(":pin 0")
+    for number in range(8):
+        session.take(f"question {number}")
+    session.take(":budget 170")
+    messages, total = session.context.messages(), session.context.total().value
+    session.take(":cost detail")
+    cost = heard.tables[-1]
+    # No good-bye: what is not on disk by now is lost.
+    again, heard = start(llama.url, flags=COUNTING, resume=True)
+    assert heard.notices == [f"[going on with 'mine': {len(messages)} messages, {total} tokens]"]
+    assert again.context.messages() == messages
+    assert again.context.budget == 170
+    again.take(":cost detail")
+    assert heard.tables[-1] == cost
+    for number in range(8):
+        again.take(f"question {number}")
+    assert again.context.messages()[0]["content"] == "remember the penguin"
+    assert heard.problems == []
+
+
+def test_a_question_without_an_answer_is_shown_again(start: Begin, llama: LlamaServer) -> None:
+    session, _ = start(llama.url, name="mine")
+    session.take("one")
+    number = session.context.ask("what was\nthe word?")
+    session.record.append({number: session.context.conversation.window[number]}, session.models.count_text)
+    again, heard = start(llama.url, name="mine", resume=True)
+    assert heard.notices[0] == "[your last question was not answered; ask again: what was the word?]"
+    assert [m["content"] for m in again.context.messages()][:1] == ["one"]
+    assert len(again.context.messages()) == 2
+
+
+def test_a_summary_stands_where_it_stood(start: Begin, llama: LlamaServer) -> None:
+    session, heard = start(llama.url, name="mine")
+    for number in range(4):
+        session.take(f"question {number}")
+    session.take(":compact --yes")
+    session.take("one more")
+    session.take(":compact --yes once more")
+    again, _ = start(llama.url, name="mine", resume=True)
+    assert again.context.messages() == session.context.messages()
+    assert again.context.conversation.summary == session.context.conversation.summary != ""
+    assert heard.problems == []
+
+
+def test_save_load_and_list(start: Begin, llama: LlamaServer, tmp_path: Path) -> None:
+    session, heard = start(llama.url)
+    session.take(":sessions")
+    assert heard.results[-1] == "no saved sessions"
+    session.take(":save")
+    assert heard.problems[-1].code == "session_failed"
+    session.take("hello")
+    session.take(":save the penguin")
+    session.take(":save out.json")
+    saved = json.loads((tmp_path / "folder" / "out.json").read_text())
+    assert saved["turns"][0]["message"]["content"] == "hello"
+    assert ((tmp_path / "folder" / "out.json").stat().st_mode & 0o777) == 0o600
+    messages = session.context.messages()
+    session.take(":reset")
+    assert session.context.messages() == []
+    session.take("another")
+    session.take(":save the penguin")
+    assert heard.problems[-1].code == "duplicate_session"
+    session.take(":load the pen")
+    assert session.context.messages() == messages
+    session.take(":sessions")
+    assert [row[0] for row in heard.tables[-1][1:]].count("*") == 1
+    session.take(":load out.json")
+    assert session.context.messages() == messages
+    session.take(":load nobody")
+    assert heard.problems[-1].code == "unknown_session"
+    assert len(session.record.sessions()) == 3
+
+
+def test_what_was_dropped_stays_in_the_record_and_not_in_the_context(
+    start: Begin, llama: LlamaServer, tmp_path: Path
+) -> None:
+    session, _ = start(llama.url, name="mine")
+    session.take("one")
+    session.take("two")
+    session.take(":drop 0")
+    with open_store(tmp_path / "data" / "tokenbox.db") as store:
+        turns = store.sessions.open("mine").turns(all_states=True)
+    assert [turn.state for turn in turns] == [TurnState.DROPPED] * 2 + [TurnState.KEPT] * 2
+
+
+def test_a_store_that_fails_ends_no_conversation(start: Begin, llama: LlamaServer, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "tokenbox.db").write_bytes(
+        b"not a database, and long enough to be seen as none" * 99
+    )
+    session, heard = start(llama.url)
+    session.take("hello")
+    session.take("and again")
+    assert [note for note in heard.notices if "is not kept" in note] == [heard.notices[0]]
+    assert len(session.context.messages()) == 4
+    assert heard.problems == []
+
+
+def test_nothing_is_kept_where_nothing_is_to_be(start: Begin, llama: LlamaServer, tmp_path: Path) -> None:
+    session, heard = start(llama.url, keep=False)
+    session.take("hello")
+    assert not (tmp_path / "data" / "tokenbox.db").exists()
+    session.take(":sessions")
+    assert len(heard.problems) == 1

@@ -1,0 +1,308 @@
+"""Sessions against a real llama.cpp server."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.llama.server import LlamaServer, StartLlama
+    from tests.shell.conftest import Begin
+
+COUNTING = {"tokenize.use_endpoint": "true"}
+
+
+def test_what_is_shown_is_what_the_server_counts(start: Begin, llama: LlamaServer) -> None:
+    session, heard = start(llama.url, flags={**COUNTING, "shell.system": "Be brief."})
+    for line in ("hello there", "!seq 300", "and this? naïve 🧑‍🚀", "!echo more"):
+        session.take(line)
+        before = session.context.total()
+        offered = session.context.total(offered=True)
+        items = session.context.items()
+        assert sum(item.tokens for item in items) == offered.value
+        assert before.exact
+    session.take("the last")
+    assert heard.problems == []
+    sent = session.record.last_call
+    assert sent is not None
+    assert sent.usage.input_tokens == sent.predicted.input_tokens
+    assert sent.predicted.exact
+    session.take(":context --json")
+    record = json.loads(heard.results[-1])
+    assert record["total"] == sum(item["tokens"] for item in record["items"])
+    assert record["exact"] is True
+    session.take(":context")
+    assert heard.tables[-1][-1][2] == f"{record['total']:,}"
+    assert session.prompt() == f"{session.models.label} {record['total']:,}/4,096> "
+
+
+def test_without_leave_to_ask_nothing_is_asked_and_figures_are_estimates(
+    start: Begin, llama: LlamaServer
+) -> None:
+    session, heard = start(llama.url)
+    session.take("hello world")
+    assert not session.context.total().exact
+    assert "~" in session.prompt()
+    session.take(":tokens hello world")
+    assert heard.results[-1] == "~2 (chars4)"
+    session.take(":tokenize")
+    assert ["counts texts at /tokenize", "not known yet"] in heard.tables[-1]
+
+
+def test_eviction_is_at_the_budget_and_not_at_max_turns(start: Begin, llama: LlamaServer) -> None:
+    session, heard = start(llama.url, flags={**COUNTING, "shell.token_budget": 150})
+    totals = []
+    for number in range(12):
+        session.take(f"question {number}")
+        call = session.record.last_call
+        assert call is not None
+        assert call.predicted.input_tokens == call.usage.input_tokens
+        assert call.usage.input_tokens is not None
+        totals.append(call.usage.input_tokens)
+    assert max(totals) <= 150
+    evicted = [notice for notice in heard.notices if notice.startswith("[evicted the oldest exchange")]
+    assert evicted
+    assert "tokens over the budget of 150" in evicted[0]
+    assert session.context.conversation.status.exchanges < 12 < session.settings.max_turns
+    assert heard.problems == []
+
+
+def test_what_cannot_fit_is_said_and_ends_nothing(start: Begin, llama: LlamaServer) -> None:
+    session, heard = start(llama.url, flags={"shell.system": "x" * 500, "shell.token_budget": 100})
+    assert session.context.evict().enforced.over > 0  # returns at once, with no turns
+    session.take("hello")
+    assert any("nothing more may leave" in notice for notice in heard.notices)
+    assert heard.pieces
+    assert heard.problems == []
+
+
+def test_meta_commands_never_reach_the_model(start: Begin, llama: LlamaServer) -> None:
+    session, heard = start(llama.url)
+    for line in (
+        ":help",
+        ":context",
+        ":cost detail",
+        ":models",
+        ":config",
+        ":nonsense",
+        ":tokens secret words",
+    ):
+        session.take(line)
+    session.take("hello")
+    assert session.context.messages()[0]["content"] == "hello"
+    assert len(session.context.messages()) == 2
+    assert [error.code for error in heard.problems] == ["unknown_meta"]
+
+
+def test_ctrl_c_stops_the_answer_and_keeps_what_came(start: Begin, llama: LlamaServer) -> None:
+    session, heard = start(llama.url, flags={"policy.reserve_out": 400})
+    heard.interrupt_after = 5
+    session.take("hello")
+    answer = session.context.messages()[-1]
+    assert answer == {"role": "assistant", "content": "".join(heard.pieces)}
+    assert heard.notices[-1] == "[stopped; what came is kept]"
+    assert session.record.last_call is not None
+    assert session.record.last_call.outcome.value == "stopped"
+    session.take("go on")
+    assert len(session.context.messages()) == 4
+
+
+def test_ctrl_c_before_the_first_word_leaves_no_question(start: Begin, llama: LlamaServer) -> None:
+    session, heard = start(llama.url)
+    heard.interrupt_waiting = True
+    session.take("!echo kept")
+    session.take("hello")
+    assert session.context.messages() == []
+    assert [made.command for made in session.context.offers] == ["echo kept"]
+    assert "nothing had come" in heard.notices[-1]
+
+
+def test_a_server_that_is_gone_leaves_the_context_as_it_was(start: Begin, start_llama: StartLlama) -> None:
+    server = start_llama(fresh=True)
+    session, heard = start(server.url)
+    session.take("hello")
+    before = session.context.messages()
+    server.kill()
+    session.take("are you there?")
+    assert heard.problems[-1].code == "connection_refused"
+    assert session.context.messages() == before
+    session.take(":cost detail")
+    assert heard.tables[-1][1][2] == "2"  # the failed call is in the ledger
+
+
+def test_outputs_are_offered_to_the_next_question_within_their_budget(
+    start: Begin, llama: LlamaServer
+) -> None:
+    session, heard = start(llama.url, flags={**COUNTING, "shell.output_tokens": 120})
+    session.take("!seq 5000")
+    assert bytes(heard.output).count(b"\n") == 5000
+    assert "left out" in heard.notices[-1]
+    (made,) = session.context.offers
+    assert session.models.count_text(made.text).value <= 120
+    session.take("what is it?")
+    said = session.context.messages()[0]["content"]
+    assert said.startswith("$ seq 5000\n1\n2\n")
+    assert "tokens left out" in said
+    assert said.endswith("5000\n\nwhat is it?")
+    session.take("seq 3 |> and this?")
+    assert session.context.messages()[2]["content"] == "$ seq 3\n1\n2\n3\n\nand this?"
+
+
+def test_old_outputs_are_let_go_for_new_ones(start: Begin) -> None:
+    session, heard = start(flags={"shell.token_budget": 200, "shell.output_tokens": 80})
+    for number in range(5):
+        session.take(f"!seq {number}00")
+    assert sum(session.models.count_text(made.text).value for made in session.context.offers) <= 100
+    assert "no longer on offer: seq 200" in "".join(heard.notices)
+    session.take(":drop last")
+    assert "seq 400" not in [made.command for made in session.context.offers]
+
+
+def test_a_pinned_exchange_stays_and_a_dropped_one_leaves(start: Begin, llama: LlamaServer) -> None:
+    session, heard = start(llama.url, flags={**COUNTING, "shell.token_budget": 150})
+    session.take("remember the word penguin")
+    session.take(":context")
+    number = heard.tables[-1][1][0]
+    session.take(f":pin {number}")
+    for line in range(8):
+        session.take(f"question {line}")
+    assert session.context.messages()[0]["content"] == "remember the word penguin"
+    assert len(session.context.messages()[1]["content"]) > 0
+    session.take(f":pin {number}")
+    session.take(f":drop {number}")
+    assert "penguin" not in str(session.context.messages())
+    assert heard.problems == []
+
+
+def test_compact_shows_the_summary_and_waits_for_approval(start: Begin, llama: LlamaServer) -> None:
+    session, heard = start(llama.url)
+    for line in range(4):
+        session.take(f"question {line}")
+    before = session.context.messages()
+    session.take(":compact the numbers")
+    assert "would stand for 6 messages" in heard.asked[-1]
+    assert session.context.messages() == before
+    session.take(":compact --yes")
+    after = session.context.messages()
+    assert after[0]["role"] == "system"
+    assert "Summary" in after[0]["content"]
+    assert after[1:] == before[-2:]
+    session.take(":cost detail")
+    assert [row[1] for row in heard.tables[-1]] == ["category", "main", "summarize"]
+
+
+def test_what_is_evicted_is_summarized_where_that_is_set(start: Begin, llama: LlamaServer) -> None:
+    flags = {**COUNTING, "shell.token_budget": 900, "shell.summarize": "true", "policy.reserve_out": 100}
+    session, heard = start(llama.url, flags=flags)
+    for line in range(9):
+        session.take(f"question {line}")
+    said = [notice for notice in heard.notices if "summarized" in notice]
+    assert said
+    assert ("summarize" in {category for _, category in session.record.ledger.rows()}) is True
+
+
+def test_cost_detail_ends_with_the_context_as_it_is(start: Begin, llama: LlamaServer) -> None:
+    session, heard = start(llama.url, flags=COUNTING)
+    session.take("hello")
+    session.take(":cost detail")
+    total = session.context.total().value
+    expected = (
+        f"[estimated session ctx: {total} tokens; token_budget=4096 ({(total * 200 + 4096) // 8192}% used)]"
+    )
+    assert heard.results[-1] == expected
+    ((model, category, calls, _, _, output, cost),) = heard.tables[-1][1:]
+    assert (model, category, calls, output, cost) == (session.models.name, "main", "1", "12", "unpriced")
+
+
+@pytest.mark.parametrize(("cap", "sent"), [("0.000001", False), ("5", True)])
+def test_a_call_that_could_cross_the_cap_is_refused_before_it_is_sent(
+    start: Begin, llama: LlamaServer, cap: str, sent: bool
+) -> None:
+    settings = f"""
+        [models.m]
+        model = "mine"
+        endpoint = "{llama.url}"
+        [catalog.mine]
+        price_input = 3
+        price_output = 15
+        """
+    session, heard = start(settings=settings, flags={"cost.cap_at_dollars": cap})
+    session.take("hello")
+    assert bool(heard.pieces) is sent
+    assert [error.code for error in heard.problems] == ([] if sent else ["cost_cap_exceeded"])
+    assert len(session.context.messages()) == (2 if sent else 0)
+    session.take(":cost")
+    assert heard.results[-1].startswith("~$0.0002" if sent else "$0 of")
+
+
+def test_the_counter_follows_the_model(start: Begin, llama: LlamaServer, start_llama: StartLlama) -> None:
+    other = start_llama(template="turns")
+    settings = f"""
+        model = "one"
+        [models.one]
+        endpoint = "{llama.url}"
+        [models.two]
+        endpoint = "{other.url}/v1/"
+        [models.offline]
+        tokenizer = "utf8-bytes"
+        """
+    session, heard = start(settings=settings, flags=COUNTING)
+    session.take("hello world")
+    one = session.context.total()
+    session.take(":model two")
+    two = session.context.total()
+    assert (one.source, two.source) == tuple(
+        f"{server.url}/v1/chat/completions/input_tokens" for server in (llama, other)
+    )
+    session.take("and now?")
+    call = session.record.last_call
+    assert call is not None
+    assert call.predicted.input_tokens == call.usage.input_tokens
+    session.take(":model offline")
+    session.take(":tokens hello world")
+    assert heard.results[-1] == "11 (tokenizer utf8-bytes)"
+    session.take("hello?")
+    assert heard.problems[-1].code == "no_model"
+    session.take(":model tow")
+    assert "Did you mean two?" in heard.problems[-1].message
+    session.take(":models")
+    assert [row[:2] for row in heard.tables[-1][1:]] == [["", "one"], ["", "two"], ["*", "offline"]]
+
+
+def test_the_project_and_notes_are_in_the_system_prompt_with_their_tokens(
+    start: Begin, llama: LlamaServer
+) -> None:
+    session, heard = start(llama.url, flags={"shell.system": "Be brief."})
+    session.take(":project")
+    assert heard.problems[-1].code == "no_such_item"
+    session.take("!printf 'Use tabs.' > AGENTS.md")
+    session.take(":project")
+    assert "AGENTS.md: ~2 tokens in the system prompt" in heard.results[-1]
+    session.take(":memory add   my name is\tAda ")
+    session.take("hello")
+    system = session.context.messages()[0]["content"]
+    assert system == (
+        "Be brief.\n\nInstructions of this project:\nUse tabs.\n\n"
+        "What the user wants you to remember:\n- my name is Ada"
+    )
+    session.take(":memory")
+    assert heard.tables[-1][1][2] == "my name is Ada"
+    session.take(":memory drop 1")
+    session.take(":project off")
+    assert session.context.messages()[0]["content"] == "Be brief."
+    session.take(":reset")
+    assert session.context.messages() == [{"role": "system", "content": "Be brief."}]
+
+
+def test_the_last_call_is_proven(start: Begin, llama: LlamaServer) -> None:
+    session, heard = start(llama.url, flags=COUNTING)
+    session.take(":proof")
+    assert heard.problems[-1].code == "no_such_item"
+    session.take("hello")
+    session.take(":proof")
+    assert ["sent", f"1 message, {session.record.last_call.usage.input_tokens} tokens"] in heard.tables[-1]  # type: ignore[union-attr]
+    session.take(":proof write")
+    session.take("!ls .tokenbox/proof/*/")
+    assert b"inputs.jsonl" in heard.output
