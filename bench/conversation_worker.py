@@ -1,8 +1,9 @@
 """One library and one size in one process: ``conversation_worker.py LIBRARY N REPEATS``, an answer in JSON.
 
 A conversation of N messages of about 100 o200k tokens, user and assistant in turn. ``turn``: one more user
-message arrives and the budget, which has room, is kept: seconds. ``cold``: N messages that no one has seen,
-into half of their tokens: seconds, and the characters tokenized for it, as a multiple of those there are.
+message arrives and the budget, which has room, is kept: seconds, for us also of ``enforce_budget`` alone.
+``cold``: N messages that no one has seen, into half of their tokens: seconds, and the characters tokenized for
+it, as a multiple of those there are.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Tokenbox:
         import ours
 
         self._tokenizer = ours.tokenizer("o200k", "tiktoken", recorder)
+        self.enforcing: list[float] = []
 
     def begin(self, messages: Messages) -> Callable[[dict[str, str]], object]:
         from tokenbox import Conversation
@@ -44,7 +46,10 @@ class Tokenbox:
 
         def turn(message: dict[str, str]) -> object:
             conversation.add(message)
-            return conversation.enforce_budget()
+            start = time.perf_counter()
+            result = conversation.enforce_budget()
+            self.enforcing.append(time.perf_counter() - start)
+            return result
 
         return turn
 
@@ -175,7 +180,9 @@ def main() -> None:
     name, n, repeats, what = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     make = LIBRARIES[name]
     if what == "turn":
-        answer: dict[str, Any] = {"seconds": turns(make(None), n, repeats)}
+        library = make(None)
+        answer: dict[str, Any] = {"seconds": turns(library, n, repeats)}
+        answer["enforcing"] = getattr(library, "enforcing", [])
     else:
         library = make(None)
         library.cold(conversation(20, 90), 500)  # load the vocabulary
