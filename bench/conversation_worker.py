@@ -1,9 +1,9 @@
 """One library and one size in one process: ``conversation_worker.py LIBRARY N REPEATS``, an answer in JSON.
 
 A conversation of N messages of about 100 o200k tokens, user and assistant in turn. ``turn``: one more user
-message arrives and the budget, which has room, is kept: seconds, for us also of ``enforce_budget`` alone.
-``cold``: N messages that no one has seen, into half of their tokens: seconds, and the characters tokenized for
-it, as a multiple of those there are.
+message arrives and the budget, which has room, is kept: seconds, and for us those of ``enforce_budget``.
+``cold``: N messages that no one has seen, into half of their tokens: seconds, and the characters tokenized,
+as a multiple of those there are.
 """
 
 from __future__ import annotations
