@@ -16,9 +16,10 @@ from tokenbox.errors import TokenboxError
 from tokenbox.render.lines import Span, Style, cells, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from decimal import Decimal
 
-    from tokenbox.catalog import Disagreement, Figure, Limit, ModelInfo, Price
+    from tokenbox.catalog import Disagreement, Figure, Limit, Limits, ModelInfo, Price
     from tokenbox.config import Config
     from tokenbox.render.lines import Line
 
@@ -41,11 +42,15 @@ def models(
         bool, typer.Option("--all", help="Also who serves other makers' models, and all of a long list.")
     ] = False,
     on: Annotated[str | None, typer.Option(metavar="DAY", help="The day of the prices; else today.")] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Ask the servers of [models.NAME] for their limits first.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
-    """Show what models hold and cost, each figure with its source. Uses no network.
+    """Show what models hold and cost, each figure with its source. Uses no network but with --live.
 
-    Sources that disagree are shown; the smallest figure counts, unless you configure one.
+    Sources that disagree are shown; the smallest figure counts, unless you configure one. What a server says
+    of itself goes before what is published.
 
     Example: tokenbox models gpt-5
     """
@@ -56,7 +61,8 @@ def models(
         day = _day(on)
         config = load(os.curdir)
         wanted = " ".join(query or ())
-        infos, left_out = _found(wanted, config, everyone=everyone)
+        discovered = _discovered(config) if live else {}
+        infos, left_out = _found(wanted, config, discovered, everyone=everyone)
         own_prices = config.catalog_prices()
         priced = [(info, price(info.id, day, configured=own_prices)) for info in infos]
         for problem in config.problems:
@@ -81,14 +87,31 @@ def _day(text: str | None) -> date:
         raise UsageProblem(f"--on takes a day, as in 2026-11-21; not {text[:40]!r}.") from None
 
 
-def _found(wanted: str, config: Config, *, everyone: bool) -> tuple[list[ModelInfo], int]:
+def _discovered(config: Config) -> dict[str, Limits]:
+    """What the servers of the settings say, by model id; what goes wrong is said and stops nothing."""
+    from tokenbox import ctx  # noqa: PLC0415
+    from tokenbox.shell.models import Keys  # noqa: PLC0415
+
+    with terminal.progress("asking servers"):
+        found = ctx.discover(config=config, key=Keys(config, os.environ).of)
+    if not found:
+        write_error("note: no [models.NAME] has an endpoint, so there is no server to ask.\n")
+    for one in found:
+        if one.problem is not None:
+            write_error(f"note: {printable(one.name)}: {printable(one.problem)}\n")
+    return {one.model: one.limits for one in found if one.problem is None}
+
+
+def _found(
+    wanted: str, config: Config, discovered: Mapping[str, Limits], *, everyone: bool
+) -> tuple[list[ModelInfo], int]:
     """The models to show, and how many more there are."""
     from tokenbox.catalog import find, nearest  # noqa: PLC0415
 
     said = config.catalog_limits()
-    infos = find(wanted, configured=said, makers_only=not everyone)
+    infos = find(wanted, configured=said, discovered=discovered, makers_only=not everyone)
     if not infos:
-        infos = find(wanted, configured=said)
+        infos = find(wanted, configured=said, discovered=discovered)
     if not infos:
         near = nearest(wanted)
         others = ", ".join(near[:-1])
@@ -96,7 +119,9 @@ def _found(wanted: str, config: Config, *, everyone: bool) -> tuple[list[ModelIn
         hint = f"Did you mean {meant}?" if near else "tokenbox models lists all."
         raise UnknownModel(f"no model is called {wanted[:80]!r}. {hint}", model=wanted[:80], nearest=near)
     if not wanted and not everyone:
-        return [info for info in infos if info.max_output_tokens is not None or info.id in said], 0
+        return [
+            info for info in infos if info.max_output_tokens is not None or info.id in {*said, *discovered}
+        ], 0
     shown = infos if everyone else infos[:MANY]
     return shown, len(infos) - len(shown)
 

@@ -9,7 +9,8 @@ Chunks are strings, sections, blocks or chat messages, one kind at a time. What 
 from the settings of the folder (:mod:`tokenbox.config`) and from the catalog, each figure with its source.
 """
 
-from tokenbox.ctx.answers import capabilities, enforce, estimate, pack
+from tokenbox.ctx.answers import capabilities, discover, enforce, estimate, pack
+from tokenbox.ctx.discovery import Discovery
 from tokenbox.ctx.effective import ModelInfo
 from tokenbox.ctx.settings import reload
 from tokenbox.policy import (
@@ -39,6 +40,7 @@ __all__ = [
     "ChosenLayout",
     "ChunkPlan",
     "CutChunks",
+    "Discovery",
     "Enforcement",
     "Estimate",
     "InvalidChunks",
@@ -56,6 +58,7 @@ __all__ = [
     "UnknownWindow",
     "Why",
     "capabilities",
+    "discover",
     "enforce",
     "estimate",
     "pack",

@@ -1,4 +1,4 @@
-"""The four questions of ADR 007. Pure answers: nothing is sent, no model is asked."""
+"""The four questions of ADR 007: no model is asked. Servers are, by :func:`discover` alone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from tokenbox import catalog, policy
 from tokenbox.compose.lay_out import SEPARATOR
-from tokenbox.ctx.effective import Asked, counter_for, describe, larger_models, limits_for
+from tokenbox.ctx.discovery import discover as ask_servers
+from tokenbox.ctx.effective import Asked, counter_for, describe, forget_answers, larger_models, limits_for
 from tokenbox.ctx.evidence import of_enforcement, of_plan, of_plan_error
 from tokenbox.ctx.plugins import strategy_of
 from tokenbox.ctx.settings import current
@@ -21,14 +22,16 @@ if TYPE_CHECKING:
     from decimal import Decimal
     from fractions import Fraction
 
-    from tokenbox.config import Config
+    from tokenbox.config import Config, Connection
     from tokenbox.conversation.counting import RequestCounter
+    from tokenbox.ctx.discovery import Discovery
     from tokenbox.ctx.effective import ModelInfo
     from tokenbox.override import Override
     from tokenbox.policy import Enforcement, Estimate, OutputMode, PackPlan, Request
     from tokenbox.policy.chunks import Chunk
     from tokenbox.policy.strategies import Strategy
     from tokenbox.proof import Sink
+    from tokenbox.providers import Key
     from tokenbox.tokenizers.protocol import Tokenizer
 
     Counting = str | Tokenizer | RequestCounter | Callable[[str], int]
@@ -66,6 +69,28 @@ def capabilities(query: str = "", *, config: Config | None = None) -> list[Model
     own = [name for name in settings.names("models") if wanted in name.lower()]
     known = catalog.find(query, configured=settings.catalog_limits(), makers_only=not wanted)
     return [describe(name, settings) for name in dict.fromkeys((*own, *(info.id for info in known)))]
+
+
+def discover(
+    *names: str,
+    config: Config | None = None,
+    key: Callable[[Connection], Key | None] = lambda connection: None,  # noqa: ARG005
+) -> list[Discovery]:
+    """Ask the servers of these models of the settings (default: all that have an endpoint) for their limits.
+
+    The only function here that asks a server, and only those that the settings name. What they say counts in
+    this process from then on, after the settings and before what is published. ``key`` gives the key of a
+    connection, where one is needed. A server that does not answer is a ``problem`` in its result.
+    """
+    settings = current() if config is None else config
+    wanted = names or tuple(
+        name
+        for name in settings.names("models")
+        if (connection := settings.connection(name)) is not None and connection.endpoint is not None
+    )
+    found = ask_servers(wanted, settings, key)
+    forget_answers()
+    return found
 
 
 def pack(  # noqa: PLR0913  # the seven of ADR 007, and keyword options

@@ -11,6 +11,7 @@ from tokenbox.catalog.names import undated
 from tokenbox.config import Level
 from tokenbox.conversation import ChatFormat
 from tokenbox.conversation.counting import is_request_counter
+from tokenbox.ctx.discovery import said_of
 from tokenbox.errors import NoTokenizer, TokenboxError
 from tokenbox.policy.chunks import Kind
 from tokenbox.policy.errors import InvalidPolicy, UnknownWindow
@@ -159,7 +160,7 @@ def _hashable(asked: Asked) -> tuple[object, ...]:
 
 def _limits(model: str | None, config: Config, asked: Asked, mode: OutputMode) -> tuple[Limits, list[str]]:
     policy = None if model is None else config.policy_for(model)
-    info = None if policy is None else catalog.model(policy.model, configured=config.catalog_limits())
+    info = None if policy is None or model is None else _info(model, policy.model, config)
     sources: dict[str, str] = {}
     max_ctx = _window(model, policy, info, asked, config, sources)
     headroom: object = asked.headroom
@@ -186,10 +187,20 @@ def _limits(model: str | None, config: Config, asked: Asked, mode: OutputMode) -
     return limits, notes
 
 
+def _info(name: str, model_id: str, config: Config) -> catalog.ModelInfo | None:
+    """The catalog's figures, corrected by the settings and by what servers said."""
+    return catalog.model(model_id, configured=config.catalog_limits(), discovered=said_of(name, config))
+
+
+def forget_answers() -> None:
+    """Answer anew: something was learned."""
+    _answers.clear()
+
+
 def describe(name: str, config: Config) -> ModelInfo:
     """What is known of a model, by its id or a NAME of ``[models.NAME]``."""
     policy = config.policy_for(name)
-    info = catalog.model(policy.model, configured=config.catalog_limits())
+    info = _info(name, policy.model, config)
     sources: dict[str, str] = {}
     values: dict[str, int | None] = {}
     for limit in catalog.Limit:

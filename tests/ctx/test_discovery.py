@@ -1,0 +1,85 @@
+"""What a server says of its model counts, once it was asked, and never before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.transcript import CommandLine
+from tokenbox import ctx
+from tokenbox.config import load
+from tokenbox.ctx import discovery, effective
+from tokenbox.policy import UnknownWindow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.llama.server import StartLlama
+    from tokenbox.config import Config
+
+
+@pytest.fixture(autouse=True)
+def _nothing_was_said() -> Iterator[None]:
+    discovery.forget()
+    effective.forget_answers()
+    yield
+    discovery.forget()
+    effective.forget_answers()
+
+
+def settings(folder: Path, endpoint: str, more: str = "") -> Config:
+    file = folder / ".tokenbox" / "config.toml"
+    file.parent.mkdir(exist_ok=True)
+    text = f'[models.home]\nmodel = "tiny"\nendpoint = "{endpoint}"\ntokenizer = "utf8-bytes"\n{more}'
+    file.write_text(text, encoding="utf-8")
+    return load(folder, {})
+
+
+def test_the_server_is_asked_only_when_a_caller_says_so(tmp_path: Path, start_llama: StartLlama) -> None:
+    server = start_llama(n_ctx=512)
+    config = settings(tmp_path, server.url)
+    with pytest.raises(UnknownWindow):
+        ctx.enforce("home", ["x" * 500], max_tokens_request=100, config=config)
+    (found,) = ctx.discover(config=config)
+    assert found.problem is None
+    assert found.limits.context_window is not None
+    assert found.limits.context_window.value == 512
+    verdict = ctx.enforce("home", ["x" * 500], max_tokens_request=100, config=config)
+    assert not verdict.ok
+    assert verdict.limits.max_ctx == 512
+    assert "/v1/models" in verdict.limits.sources["max_ctx"]
+    assert ctx.enforce("home", ["x" * 412], max_tokens_request=100, config=config).ok
+    info = next(info for info in ctx.capabilities("home", config=config) if info.id == "home")
+    assert info.context_window == 512
+
+
+def test_the_settings_go_before_the_server(tmp_path: Path, start_llama: StartLlama) -> None:
+    config = settings(tmp_path, start_llama(n_ctx=512).url, "max_ctx = 300\n")
+    ctx.discover(config=config)
+    verdict = ctx.enforce("home", ["x" * 250], max_tokens_request=100, config=config)
+    assert verdict.limits.max_ctx == 300
+
+
+def test_a_server_that_is_not_there_is_a_problem_and_no_error(tmp_path: Path) -> None:
+    config = settings(tmp_path, "http://127.0.0.1:9")
+    (found,) = ctx.discover(config=config)
+    assert found.problem is not None
+    assert "127.0.0.1:9" in found.problem
+    assert discovery.said_of("home", config) == {}
+    assert ctx.discover("nobody", config=config)[0].problem == "no endpoint is set"
+
+
+def test_models_live_shows_what_the_server_says(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, start_llama: StartLlama
+) -> None:
+    command_line = CommandLine(monkeypatch, tmp_path)
+    settings(command_line.folder, start_llama(n_ctx=512).url)
+    before = command_line("models", "home")
+    assert before.status == 2
+    found = command_line("models", "tiny", "--live")
+    assert found.status == 0, found.err
+    assert "512" in found.out.decode()
+    nobody = command_line("models", "gpt-5", "--live")
+    assert nobody.status == 0
