@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from tokenbox.ledger.usage import Usage
     from tokenbox.store.quotas import QuotaStore
 
-_OK = 200
 # The OpenAI clients wait at most this long for a retry.
 _PATIENCE_SECONDS = 60
 
@@ -80,11 +80,7 @@ class QuotaAccounts:
         try:
             yield account
         finally:
-            used = self._used(request, account, price)
-            try:
-                await self._store.settle(request.key, used)
-            except QuotaStoreError:
-                self._later(request.key, used)
+            await self._settle(request.key, self._used(request, account, price))
 
     def _takes(self, request: Request, grant: Grant, price: Price | None, now: datetime) -> list[Take]:
         """What it may use at most, of each quota of the key."""
@@ -110,14 +106,18 @@ class QuotaAccounts:
         return takes
 
     async def _taken(self, reservation: str, account: Account, now: datetime) -> list[Level]:
+        nothing = [Take(take.bucket, 0) for take in account.takes]
         try:
             return await self._store.take(reservation, account.takes)
         except QuotaExceeded as error:
             raise exceeded(error, now) from None
+        except asyncio.CancelledError:
+            self._later(reservation, nothing)  # it may have been taken all the same
+            raise
         except QuotaStoreError as error:
             if self._when_away is WhenAway.OPEN:
-                # It is charged afterwards, as far as that is known then.
                 return []
+            self._later(reservation, nothing)
             raise Refusal(
                 503,
                 error.code,
@@ -125,10 +125,20 @@ class QuotaAccounts:
                 headers=((b"retry-after", b"2"),),
             ) from None
 
+    async def _settle(self, reservation: str, used: list[Take]) -> None:
+        """Now, else from the spool: whatever happens meanwhile, it is settled, and once."""
+        try:
+            await self._store.settle(reservation, used)
+        except QuotaStoreError:
+            self._later(reservation, used)
+        except asyncio.CancelledError:
+            self._later(reservation, used)
+            raise
+
     def _used(self, request: Request, account: Account, price: Price | None) -> list[Take]:
         """What it used: nothing if it was refused, all that was taken if that is not known."""
         outcome = request.outcome
-        if not request.was_sent or (outcome.begun and outcome.status != _OK):
+        if not request.was_sent or outcome.used_nothing:
             return [Take(take.bucket, 0) for take in account.takes]
         usage = outcome.usage
         if usage is None or usage.input_tokens is None or usage.output_tokens is None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.gateway.admission import Verdict, decision_id, judge, refusal_of
+from tokenbox.gateway.admission import Counted, Verdict, decision_id, judge, refusal_of
 from tokenbox.gateway.asgi import (
     BodyTimeout,
     BodyTooLarge,
@@ -28,12 +28,12 @@ from tokenbox.gateway.protocols import PROTOCOLS, Style
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.relay import Outcome, Relay
 from tokenbox.gateway.settings import Mode
+from tokenbox.gateway.upstream import Unreachable, Upstream
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from tokenbox.gateway.services import Grant, Services
-    from tokenbox.gateway.upstream import Upstream
 
 _MAX_REQUEST_ID = 128
 # A key with a quota whose request states no output limit gets this one.
@@ -72,7 +72,9 @@ class Gateway:
             return
         except Refusal as refusal:
             reply = refusal.reply(style, request_id)
-        await reply.send(send)
+        except Exception as error:  # noqa: BLE001  # a mistake of ours: logged, and answered in the API's form
+            reply = self.services.mistake(error).reply(style, request_id)
+        await replace(reply, headers=(*reply.headers, (b"x-request-id", request_id.encode()))).send(send)
 
     async def _own(self, incoming: Incoming, request_id: str) -> Reply:
         handler = self.routes.get((incoming.method, incoming.path))
@@ -80,10 +82,8 @@ class Gateway:
             raise self._no_route(incoming)
         try:
             return await handler(incoming, request_id)
-        except BodyTooLarge as error:
-            raise Refusal(413, error.code, error.message) from None
-        except BodyTimeout as error:
-            raise Refusal(408, error.code, error.message) from None
+        except (BodyTooLarge, BodyTimeout) as error:
+            raise of_body(error) from None
 
     def _no_route(self, incoming: Incoming) -> Refusal:
         if incoming.path in self._paths:
@@ -140,29 +140,40 @@ class Request:
     async def run(self) -> None:
         refusal: Refusal | None = None
         try:
+            refusal = await self._refused()
+            if refusal is not None and not self.outcome.begun:
+                self.outcome.status = refusal.status
+                reply = refusal.reply(self.protocol.style, self.request_id)
+                headers = (*reply.headers, *self._headers())
+                await Reply(reply.status, reply.body, headers, reply.content_type).send(self.send)
+        finally:
+            self.services.observe(self, refusal)
+
+    async def _refused(self) -> Refusal | None:
+        """The whole way; what it was refused with, None if it was answered or nobody waits any more."""
+        try:
             await self._run()
         except ClientGone:
             self.outcome.status = self.outcome.status or 499
-        except Refusal as error:
-            refusal = error
+        except Refusal as refusal:
+            return refusal
         except (BodyTooLarge, BodyTimeout) as error:
-            status = 413 if isinstance(error, BodyTooLarge) else 408
-            refusal = Refusal(status, error.code, error.message)
-        if refusal is not None and not self.outcome.begun:
-            self.outcome.status = refusal.status
-            reply = refusal.reply(self.protocol.style, self.request_id)
-            headers = (*reply.headers, *self._headers())
-            await Reply(reply.status, reply.body, headers, reply.content_type).send(self.send)
-        self.services.observe(self, refusal)
+            return of_body(error)
+        except Exception as error:
+            if self.outcome.begun:  # the server closes the connection, so that nobody takes it for whole
+                raise
+            return self.services.mistake(error)
+        return None
 
     async def _run(self) -> None:
         services, limits = self.services, self.services.settings.limits
+        grant = self.grant = await services.door.admit(self.incoming)
         data = await self.incoming.body(limits.body, limits.body_seconds)
         async with Presence(self.incoming, self.outcome):
-            call = self.call = read_call(self.protocol, data, limits)
-            grant = self.grant = await services.door.admit(self.incoming, call.model)
+            call = read_call(self.protocol, data, limits)
             call = self.call = replace(call, client_key=grant.forwarded_key)
-            mode = self._mode(grant)
+            grant.check(call.model)
+            mode = self._mode(grant, call.model)
             upstream = self.upstream = await services.models.upstream_of(call.model)
             verdict = self.verdict = await self._judged(call, upstream, mode)
             if mode is not Mode.OBSERVE and (verdict.deficit or verdict.budget is None):
@@ -174,8 +185,8 @@ class Request:
 
     # The steps of the way.
 
-    def _mode(self, grant: Grant) -> Mode:
-        """The header's mode if the key may use it, else the key's, the route's, the operator's."""
+    def _mode(self, grant: Grant, model: str) -> Mode:
+        """The header's, if the key may use it; else the key's, the model's, the route's, the gateway's."""
         asked = self.incoming.header(b"x-tokenbox-mode")
         settings = self.services.settings
         if asked is not None:
@@ -189,12 +200,18 @@ class Request:
             return mode
         if grant.mode is not None:
             return grant.mode
-        return settings.modes.get(self.protocol.path, settings.mode)
+        of_model = settings.model(model).mode
+        return settings.modes.get(self.protocol.path, settings.mode) if of_model is None else of_model
 
     async def _judged(self, call: Call, upstream: Upstream, mode: Mode) -> Verdict:
         """Count the request as the upstream will, and hold it against what the model can take."""
         room = await self.services.models.room(upstream, call.model)
-        counted = await self.services.counting.count(call, upstream)
+        try:
+            counted = await self.services.counting.count(call, upstream)
+        except Refusal:
+            if mode is not Mode.OBSERVE:
+                raise
+            counted = Counted(len(call.data) // 4, exact=False, source="bytes / 4")  # it refuses nothing
         return judge(call, counted, room, mode)
 
     async def _fitted(self, call: Call, upstream: Upstream, verdict: Verdict) -> Call:
@@ -234,11 +251,15 @@ class Request:
         assert self.verdict is not None  # noqa: S101  # judged before
         body, hide_usage = self.services.asking.body_for(call, upstream)
         headers = upstream.forwarded(self.incoming.headers, grant.forwarded_key)
-        headers["X-Request-Id"] = self.request_id
+        headers["x-request-id"] = self.request_id
         async with upstream.place():
             self.services.began(self)
             self.was_sent = True
-            answer = await upstream.open("POST", self.protocol.path, headers, body)
+            try:
+                answer = await upstream.open(self.protocol.path, self.incoming.query, headers, body)
+            except Unreachable:
+                self.outcome.used_nothing = True
+                raise
             note = json_bytes(self._note())
             relay = Relay(
                 call=call,
@@ -346,6 +367,10 @@ class Presence:
         if not self._outcome.ended:  # after the last byte, the server says the same of a client that stays
             self._left = True
             task.cancel()
+
+
+def of_body(error: BodyTooLarge | BodyTimeout) -> Refusal:
+    return Refusal(413 if isinstance(error, BodyTooLarge) else 408, error.code, error.message)
 
 
 def _request_id(incoming: Incoming) -> str:

@@ -97,14 +97,25 @@ class Books:
         """Everything that is finished goes to the store. Raises what the store raises."""
         return self._spool.drain(self._take)
 
-    def _take(self, entries: Sequence[dict[str, Any]]) -> None:
-        # The end of a call says all that its beginning did.
-        calls = {entry["id"]: entry for entry in entries if "id" in entry}
-        if calls:
-            self._calls().record(*map(self._call, calls.values()))
+    def _take(self, entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Into the stores; the entries that nobody can read, such as those of another version."""
+        calls: dict[str, Call] = {}
+        settlements: list[tuple[str, list[Take]]] = []
+        unreadable = []
         for entry in entries:
-            if "settle" in entry:
-                self._settle(str(entry["settle"]), [_take(item) for item in entry["takes"]])
+            try:
+                if "settle" in entry:
+                    settlements.append((str(entry["settle"]), [_take(item) for item in entry["takes"]]))
+                else:  # the end of a call says all that its beginning did
+                    call = self._call(entry)
+                    calls[call.id] = call
+            except (TokenboxError, KeyError, TypeError, ValueError):
+                unreadable.append(entry)
+        if calls:
+            self._calls().record(*calls.values())
+        for reservation, takes in settlements:
+            self._settle(reservation, takes)
+        return unreadable
 
     def _call(self, entry: dict[str, Any]) -> Call:
         """The record of a line: with the prices of the day on which it began."""
@@ -133,7 +144,7 @@ class Books:
             try:
                 self.drain()
                 rest, self.failures = DRAIN_SECONDS, 0
-            except TokenboxError:
+            except Exception:  # noqa: BLE001  # a thread that ends here would never drain anything again
                 self.failures += 1
                 rest = min(LONGEST_REST, rest * 2)
             if stopping:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+import traceback
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache, partial
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.__about__ import __version__
@@ -32,6 +34,7 @@ from tokenbox.providers.kinds import Kind
 from tokenbox.store.quotas import SqlQuotas
 from tokenbox.store.redis_quotas import RedisQuotas
 from tokenbox.store.stores import open_store
+from tokenbox.store.threads import StoreThreads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,16 +63,17 @@ class Stores:
     store: Store
     quotas: QuotaStore
     spool: Spool
+    threads: StoreThreads
 
     @classmethod
     def open(cls, settings: Settings) -> Stores:
         """Raises :class:`~tokenbox.store.errors.StoreError` and :class:`SpoolError`."""
-        store = open_store(settings.database)
+        store, threads = open_store(settings.database), StoreThreads()
         try:
             quotas: QuotaStore = (
-                SqlQuotas(store.database) if settings.redis is None else RedisQuotas(settings.redis)
+                SqlQuotas(store.database, threads) if settings.redis is None else RedisQuotas(settings.redis)
             )
-            return cls(store, quotas, Spool(settings.state))
+            return cls(store, quotas, Spool(settings.state), threads)
         except BaseException:
             store.close()
             raise
@@ -97,6 +101,7 @@ class Standing:
         self.accounts: Accounts = NoAccounts()
         self.books: Books
         self._session: aiohttp.ClientSession | None = None
+        self._loop: asyncio.AbstractEventLoop
 
     async def open(self) -> None:
         """Connections, and the thread that drains the books. Runs in the server's event loop."""
@@ -106,11 +111,12 @@ class Standing:
         ]
         self.models = UpstreamModels(self.settings, self.upstreams)
         await self.models.open()
+        self._loop = asyncio.get_running_loop()
         store = self.stores.store
         self.books = Books(self.stores.spool, now, self.price, lambda: store.calls, self._settle)
         self.books.start()
         if self.settings.keys_required:
-            self.door = KeyDoor(store.keys, now)
+            self.door = KeyDoor(store.keys, now, self.stores.threads)
         self.accounts = QuotaAccounts(
             self.stores.quotas, now, self.price, self.books.settle_later, self.settings.when_away
         )
@@ -123,6 +129,7 @@ class Standing:
         await self.models.close()
         with suppress(TokenboxError):
             await self.stores.quotas.close()
+        self.stores.threads.close()
         self.stores.store.close()
         if self._session is not None:
             await self._session.close()
@@ -172,6 +179,12 @@ class Standing:
         except SpoolError as error:
             self.log.write("spool_failed", error=error.message)
             raise Refusal(503, error.code, "Nothing can be recorded just now, so nothing is sent.") from None
+
+    def mistake(self, error: Exception) -> Refusal:
+        """Where it happened is logged; its text may have words of a client, and is not."""
+        self.metrics.mistake()
+        self.log.write("mistake", error=type(error).__name__, at=_places(error))
+        return Refusal(500, "internal_error", "The gateway made a mistake. Its log says where.")
 
     def observe(self, request: Request, refusal: Refusal | None) -> None:
         """Metrics, log and ledger, once per request, whatever came of it."""
@@ -223,8 +236,9 @@ class Standing:
         return upstream.kind in _TOKENIZES
 
     def _settle(self, reservation: str, takes: Sequence[Take]) -> None:
-        """From the books' thread."""
-        asyncio.run(self.stores.quotas.settle(reservation, takes))
+        """From the books' thread; the store's connections belong to the event loop."""
+        question = self.stores.quotas.settle(reservation, takes)
+        asyncio.run_coroutine_threadsafe(question, self._loop).result()
 
     def _gauges(self) -> None:
         for upstream in self.upstreams:
@@ -241,6 +255,12 @@ class Standing:
         self.metrics.gauge(
             "spool_files_waiting", "Files not drained into the store.", lambda: self.books.waiting
         )
+
+
+def _places(error: Exception) -> list[str]:
+    """The innermost places of a traceback: files and lines."""
+    frames = traceback.extract_tb(error.__traceback__)[-5:]
+    return [f"{PurePath(frame.filename).name}:{frame.lineno}" for frame in frames]
 
 
 def _running(upstream: Upstream) -> float:

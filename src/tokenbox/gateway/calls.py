@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 # RFC 8785 and every client are exact up to here; no limit of output is larger.
 _MAX_INTEGER = 2**53 - 1
+_LONGEST_NAME = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,8 @@ def read_call(protocol: Protocol, data: bytes, limits: Limits) -> Call:
     model = body.get("model")
     if not isinstance(model, str) or not model:
         raise bad("model is missing: it names the model that is to answer.", "model")
+    if len(model) > _LONGEST_NAME or not model.isprintable():  # it goes to logs and databases
+        raise bad(f"model is a name of at most {_LONGEST_NAME} printable characters.", "model")
     key = protocol.input_key
     if key not in body:
         raise bad(f"{key} is missing.", key)
@@ -81,7 +84,7 @@ def read_object(data: bytes, limits: Limits) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise bad(f"the body is not UTF-8: byte {error.start:,} is 0x{data[error.start]:02X}.") from None
     try:
-        value = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+        value = json.loads(text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float)
     except json.JSONDecodeError as error:
         raise bad(
             f"the body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}."
@@ -89,6 +92,8 @@ def read_object(data: bytes, limits: Limits) -> dict[str, Any]:
     except RecursionError:
         raise _too_deep(limits.depth) from None
     except ValueError as error:
+        if text[:1] == "\ufeff":
+            raise bad("the body begins with a byte order mark, which JSON does not have.") from None
         raise bad(f"the body is not JSON that can be used: {error}.") from None
     if not isinstance(value, dict):
         raise bad(f"the body is a JSON object, not {_kind(value)}.")
@@ -123,6 +128,13 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
         raise ValueError(f"the key {twice[:60]!r} is there twice")
+    return value
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise ValueError(f"{text[:40]} is larger than any number")
     return value
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
     from tokenbox.gateway.asgi import Incoming
     from tokenbox.store.keys import GatewayKey, Keys
+    from tokenbox.store.threads import StoreThreads
 
 # A revoked key is refused this long after at the latest.
 FRESH_SECONDS = 2.0
@@ -31,12 +31,13 @@ REMEMBERED = 10_000
 class KeyDoor:
     """Admits who has a key. ``clock`` gives the time that expiry is held against."""
 
-    def __init__(self, keys: Keys, clock: Callable[[], datetime]) -> None:
+    def __init__(self, keys: Keys, clock: Callable[[], datetime], threads: StoreThreads) -> None:
         self._keys = keys
+        self._threads = threads
         self._clock = clock
         self._known: OrderedDict[str, tuple[float, GatewayKey | None]] = OrderedDict()
 
-    async def admit(self, incoming: Incoming, model: str | None) -> Grant:
+    async def admit(self, incoming: Incoming) -> Grant:
         secret = bearer(incoming)
         if secret is None:
             raise _unauthorized(
@@ -45,13 +46,9 @@ class KeyDoor:
         key = await self._find(secret) if secret.startswith(PREFIX) else None
         if key is None or not key.valid_at(self._clock()):
             raise _unauthorized("invalid_key", "The key is not known here, has expired or was revoked.")
-        if model is not None and not key.allows(model):
-            raise Refusal(
-                403, "model_not_allowed", f"This key may not use the model {model[:100]!r}.", "model"
-            )
         modes = frozenset(Mode(mode) for mode in key.modes) if key.modes else frozenset(Mode)
         # The first mode of a key that may not do all is its own.
-        return Grant(key.id, modes, Mode(key.modes[0]) if key.modes else None, None, key.quotas)
+        return Grant(key.id, modes, Mode(key.modes[0]) if key.modes else None, None, key.quotas, key)
 
     async def _find(self, secret: str) -> GatewayKey | None:
         digest, now = digest_of(secret), time.monotonic()
@@ -59,7 +56,7 @@ class KeyDoor:
         if known is not None and now - known[0] < FRESH_SECONDS:
             return known[1]
         try:
-            key = await asyncio.to_thread(self._keys.find, secret)
+            key = await self._threads.ask(self._keys.find, secret)
         except StoreError:
             if known is not None and known[1] is not None and now - known[0] < STALE_SECONDS:
                 return known[1]

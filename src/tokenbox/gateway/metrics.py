@@ -41,6 +41,9 @@ class Metrics:
         self._reconciled = self._counter(
             "predictions_reconciled", "Answers that reported their input.", "upstream", "exact"
         )
+        self._mistakes = Counter(
+            "tokenbox_mistakes", "Requests that failed by a mistake in tokenbox.", registry=self.registry
+        )
         self._seconds = Histogram(
             *("tokenbox_request_seconds", "From the head of the request to the last byte of the answer."),
             ["route", "upstream"],
@@ -84,6 +87,9 @@ class Metrics:
             if difference:
                 self._mismatches.labels(upstream, exact).inc()
                 self._difference.labels(upstream, exact).inc(difference)
+
+    def mistake(self) -> None:
+        self._mistakes.inc()
 
     def page(self) -> bytes:
         return generate_latest(self.registry)

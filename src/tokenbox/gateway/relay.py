@@ -12,7 +12,7 @@ from tokenbox.gateway.frames import FrameTooLarge
 from tokenbox.gateway.protocols import Style, with_key
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.taps import Tap
-from tokenbox.gateway.upstream import NOT_RETURNED
+from tokenbox.gateway.upstream import NOT_RETURNED, OURS
 
 if TYPE_CHECKING:
     import aiohttp
@@ -30,6 +30,8 @@ _KEY_STATUSES = (401, 403)
 _MAX_ANSWER = 256 << 20
 # Larger answers are read as JSON in a thread, where they hold nobody up.
 _LARGE = 256 << 10
+# The id of the answer is the gateway's; by the upstream's own, its people find it.
+_RENAMED = {b"x-request-id": b"x-tokenbox-upstream-request-id"}
 
 
 @dataclass(slots=True)
@@ -37,6 +39,7 @@ class Outcome:
     """What came of a request. ``status`` as the client saw it; ``usage`` as the upstream reported it.
 
     ``begun``: the head was sent; ``ended``: so was the last byte; ``complete``: and nothing was wrong.
+    ``used_nothing``: the upstream refused it, or never got it.
     """
 
     status: int = 0
@@ -44,6 +47,7 @@ class Outcome:
     complete: bool = False
     begun: bool = False
     ended: bool = False
+    used_nothing: bool = False
 
 
 @dataclass(slots=True)
@@ -117,6 +121,7 @@ class Relay:
     async def error(self) -> None:
         """The upstream's own error, if it has the protocol's shape and tells no secret; else one that has."""
         status = self.answer.status
+        self.outcome.used_nothing = True
         if status in _KEY_STATUSES and self.upstream.settings.key is not None:
             # Its text may quote the key, which is the operator's.
             raise Refusal(
@@ -128,6 +133,7 @@ class Relay:
         if status < _FIRST_ERROR:
             raise self.upstream.failed("garbled")
         data = await self._body()
+        data = self.upstream.withheld(data)
         value = await _object(data)
         if value is not None and self._has_shape(value):
             await self._send_whole(status, data)
@@ -165,25 +171,30 @@ class Relay:
         return b"".join(pieces)
 
     async def _send_whole(self, status: int, data: bytes) -> None:
+        data = self.upstream.withheld(data)
         await self._start(status, (b"content-length", str(len(data)).encode()))
         self.outcome.ended = self.outcome.complete = True
         await self._bounded({"type": "http.response.body", "body": data})
 
     async def _send_piece(self, data: bytes) -> None:
         await self._start(_OK)
-        await self._bounded({"type": "http.response.body", "body": data, "more_body": True})
+        await self._bounded(
+            {"type": "http.response.body", "body": self.upstream.withheld(data), "more_body": True}
+        )
 
     async def _start(self, status: int, *more: tuple[bytes, bytes]) -> None:
         """The head, once."""
         if self.outcome.begun:
             return
         self.outcome.begun, self.outcome.status = True, status
+        ours = [*self.headers, *more]
+        named = {name for name, _ in ours}
         theirs = [
-            (name.lower(), value)
-            for name, value in self.answer.raw_headers
-            if name.lower() not in NOT_RETURNED
+            (_RENAMED.get(name, name), self.upstream.withheld(value))
+            for name, value in ((name.lower(), value) for name, value in self.answer.raw_headers)
+            if name in _RENAMED or not (name in NOT_RETURNED or name in named or name.startswith(OURS))
         ]
-        headers = [*theirs, *self.headers, *more]
+        headers = [*theirs, *ours]
         await self._bounded({"type": "http.response.start", "status": status, "headers": headers})
 
     async def _bounded(self, message: Message) -> None:

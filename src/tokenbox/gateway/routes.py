@@ -80,13 +80,13 @@ class Routes:
 
     async def models(self, incoming: Incoming, request_id: str) -> Reply:
         """The upstreams' lists, each model with what it can take."""
-        await self.standing.door.admit(incoming, None)
+        await self.standing.door.admit(incoming)
         data = [item async for item in self._models()]
         return Reply.of({"object": "list", "data": data})
 
     async def capabilities(self, incoming: Incoming, request_id: str) -> Reply:
         """The same as figures with their sources."""
-        await self.standing.door.admit(incoming, None)
+        await self.standing.door.admit(incoming)
         found = []
         for upstream in self.standing.upstreams:
             for item in await self.standing.upstream_models(upstream):
@@ -202,7 +202,7 @@ class Routes:
         self, work: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
     ) -> Callable[[Incoming, str], Any]:
         async def answer(incoming: Incoming, _: str) -> Reply:
-            await self.standing.door.admit(incoming, None)
+            await self.standing.door.admit(incoming)
             return Reply.of(await work(await self._body(incoming)))
 
         return answer
@@ -249,7 +249,7 @@ class Routes:
         return read_object(await incoming.body(limits.body, limits.body_seconds), limits)
 
     async def _upstream(self, incoming: Incoming, model: str) -> Upstream:
-        await self.standing.door.admit(incoming, model)
+        (await self.standing.door.admit(incoming)).check(model)
         return await self.standing.models.upstream_of(model)
 
     async def _only_model(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _TOO_LARGE = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/json\r\nconnection: close\r\n"
 )
+_BAD = b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\n"
 _TYPE = "invalid_request_error"
 _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\ncontent-type: application/json\r\nconnection: close\r\n"
 
@@ -32,6 +34,11 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401
         super().connection_made(transport)
+        # A client that takes nothing of what was sent has gone: the kernel then ends the connection.
+        connection = transport.get_extra_info("socket")
+        if connection is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
+            milliseconds = int(self.limits.send_seconds * 1000)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -65,6 +72,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self._pending = 0 if self._timer is None else self._pending + len(data)
         if self._pending > self.limits.headers:
             self._grow(self._pending)
+
+    def send_400_response(self, msg: str) -> None:
+        """Uvicorn's own is plain text."""
+        self._refuse(_BAD, "invalid_http", msg.rstrip("."))
 
     def _grow(self, size: int) -> None:
         self._head += size

@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.settings import Mode
 
 if TYPE_CHECKING:
@@ -15,10 +16,10 @@ if TYPE_CHECKING:
     from tokenbox.gateway.app import Request
     from tokenbox.gateway.asgi import Headers, Incoming
     from tokenbox.gateway.calls import Call
-    from tokenbox.gateway.refusals import Refusal
     from tokenbox.gateway.settings import Settings
     from tokenbox.gateway.upstream import Upstream
     from tokenbox.ledger.quota import Quota
+    from tokenbox.store.keys import GatewayKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,14 @@ class Grant:
     mode: Mode | None = None
     forwarded_key: str | None = field(default=None, repr=False)
     quotas: tuple[Quota, ...] = ()
+    key: GatewayKey | None = None
+
+    def check(self, model: str) -> None:
+        """Raises :class:`Refusal` (403) for a model that the key may not use."""
+        if self.key is not None and not self.key.allows(model):
+            raise Refusal(
+                403, "model_not_allowed", f"This key may not use the model {model[:100]!r}.", "model"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +57,8 @@ class Fitted:
 class Door(Protocol):
     """Who may enter."""
 
-    async def admit(self, incoming: Incoming, model: str | None) -> Grant:
-        """Raises a refusal: 401 for no key or a wrong one, 403 for a model that the key may not use."""
+    async def admit(self, incoming: Incoming) -> Grant:
+        """Raises a refusal (401) for no key or a wrong one."""
         ...
 
 
@@ -129,6 +138,10 @@ class Services(Protocol):
         """Right before a request is sent. Raises a refusal where it cannot be recorded."""
         ...
 
+    def mistake(self, error: Exception) -> Refusal:
+        """Logs where a mistake of ours happened, without its text; the answer for it (500)."""
+        ...
+
     def observe(self, request: Request, refusal: Refusal | None) -> None:
         """Metrics, log and ledger, once per request, whatever came of it. Never fails, never waits."""
         ...
@@ -137,7 +150,7 @@ class Services(Protocol):
 class OpenDoor:
     """No keys: everybody who reaches the port may do everything. Only on loopback."""
 
-    async def admit(self, incoming: Incoming, model: str | None) -> Grant:
+    async def admit(self, incoming: Incoming) -> Grant:
         return Grant(forwarded_key=bearer(incoming))
 
 

@@ -12,6 +12,7 @@ import json
 import os
 import threading
 import uuid
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,9 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.errors import TokenboxError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable
+
+Take = Callable[[Sequence[dict[str, Any]]], Sequence[dict[str, Any]]]
 
 _SUFFIX = ".jsonl"
 _BAD = ".bad"
@@ -63,10 +66,11 @@ class Spool:
                 raise SpoolError(f"{self.folder}: {error.strerror}.", folder=str(self.folder)) from None
             self._written += 1
 
-    def drain(self, take: Callable[[Sequence[dict[str, Any]]], None]) -> int:
+    def drain(self, take: Take) -> int:
         """Hand every finished file's entries to ``take``, in batches, and delete it: how many there were.
 
-        If ``take`` raises, its file stays, and is handed over again, as a whole, the next time.
+        Entries that ``take`` gives back are of no use to it: they are kept in a file of their own. If it
+        raises, its file stays, and is handed over again, as a whole, the next time.
         """
         self._turn()
         count = 0
@@ -109,11 +113,11 @@ class Spool:
         return _File(path, descriptor)
 
     @staticmethod
-    def _drain(path: Path, take: Callable[[Sequence[dict[str, Any]]], None]) -> int:
+    def _drain(path: Path, take: Take) -> int:
         entries, bad = _read(path)
         for start in range(0, len(entries), BATCH):
-            take(entries[start : start + BATCH])
-        if bad:  # a line that the disk did not take whole: kept for a person to look at
+            bad += [json.dumps(entry).encode() for entry in take(entries[start : start + BATCH])]
+        if bad:  # such as a line that the disk did not take whole: kept for a person to look at
             path.with_suffix(_BAD).write_bytes(b"\n".join(bad) + b"\n")
         path.unlink(missing_ok=True)
         return len(entries)

@@ -63,7 +63,7 @@ class Tap:
                 self._read(value)
                 if self._hide_usage and _NO_CHOICES.search(frame) and value.get("choices") == []:
                     return b""
-        elif b'"error"' in frame and (value := object_of(frame)) is not None and value.get("error"):
+        elif b'"error"' in frame and (value := object_of(frame)) is not None and _is_error(value):
             self.error = value
         return frame
 
@@ -93,6 +93,11 @@ class Tap:
                 for new, old in zip(_figures(found), _figures(before), strict=True)
             )
         )
+
+
+def _is_error(value: dict[str, Any]) -> bool:
+    """OpenAI's and Anthropic's have an error object; the Responses API's is an event of that type."""
+    return bool(value.get("error")) or value.get("type") == "error"
 
 
 def _figures(usage: Usage) -> tuple[int | None, ...]:

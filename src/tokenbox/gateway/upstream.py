@@ -33,10 +33,15 @@ NOT_RETURNED = frozenset(
         *(b"upgrade", b"content-length", b"content-encoding", b"set-cookie", b"server", b"date"),
     }
 )
-_OURS = b"x-tokenbox-"
+OURS = b"x-tokenbox-"
+WITHHELD = b"[key withheld]"
 # Servers close idle connections after 5 seconds or more; a request sent into a closing one fails.
 _KEEP_SECONDS = 3.0
 _GARBLED = 502
+
+
+class Unreachable(Refusal):
+    """No connection was made, so the server has nothing of the request."""
 
 
 class Upstream:
@@ -84,21 +89,25 @@ class Upstream:
             self._places.release()
 
     async def open(
-        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
+        self, path: str, query: bytes, headers: Mapping[str, str], body: bytes
     ) -> aiohttp.ClientResponse:
         """The head of the answer. Raises :class:`Refusal` (502, 504) if there is none."""
         import aiohttp  # noqa: PLC0415  # an extra
+        from yarl import URL  # noqa: PLC0415  # comes with it
 
+        url = self.url(path) + (f"?{query.decode('latin-1')}" if query else "")
         try:
-            return await self._session.request(
-                method, self.url(path), data=body, headers=headers, allow_redirects=False
+            return await self._session.post(
+                URL(url, encoded=True), data=body, headers=headers, allow_redirects=False
             )
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
+            raise self.failed("unreachable") from None
         except (aiohttp.ServerTimeoutError, TimeoutError):
             raise self.failed("timeout") from None
-        except aiohttp.ClientError as error:
-            raise self.failed(
-                "unreachable" if isinstance(error, aiohttp.ClientConnectorError) else "broke"
-            ) from None
+        except aiohttp.ClientError:
+            raise self.failed("broke") from None
+        except ValueError:
+            raise Refusal(400, "invalid_request", "A header has characters that no header has.") from None
 
     async def ask(
         self, path: str, body: object, client_key: str | None = None, seconds: float = 10.0
@@ -136,8 +145,8 @@ class Upstream:
 
     def failed(self, how: str) -> Refusal:
         """The error for a server that failed: ``timeout``, ``unreachable``, ``broke``, ``garbled``."""
-        status, says = _FAILURES[how]
-        return Refusal(
+        kind, status, says = _FAILURES[how]
+        return kind(
             status,
             f"upstream_{how}",
             f"The upstream {self.name!r} {says}.",
@@ -149,7 +158,7 @@ class Upstream:
         out = {
             name.decode("latin-1"): value.decode("latin-1")
             for name, value in headers.items()
-            if name not in NOT_FORWARDED and not name.startswith(_OURS)
+            if name not in NOT_FORWARDED and not name.startswith(OURS)
         }
         key = self.settings.key if self.settings.key is not None else client_key
         if key is not None:
@@ -159,6 +168,11 @@ class Upstream:
                 out["Authorization"] = f"Bearer {key}"
         out["Accept-Encoding"] = "identity"
         return out
+
+    def withheld(self, data: bytes) -> bytes:
+        """``data`` without the operator's key: servers quote keys in errors, and some echo what they get."""
+        key = self.settings.key
+        return data if key is None else data.replace(key.encode(), WITHHELD)
 
     def _busy(self, why: str) -> Refusal:
         return Refusal(
@@ -170,10 +184,10 @@ class Upstream:
 
 
 _FAILURES = {
-    "timeout": (504, "did not answer in time"),
-    "unreachable": (502, "cannot be reached"),
-    "broke": (502, "broke off the connection before it answered"),
-    "garbled": (502, "sent something that is no answer"),
+    "timeout": (Refusal, 504, "did not answer in time"),
+    "unreachable": (Unreachable, 502, "cannot be reached"),
+    "broke": (Refusal, 502, "broke off the connection before it answered"),
+    "garbled": (Refusal, 502, "sent something that is no answer"),
 }
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from tokenbox.ledger.call import time_text
 from tokenbox.ledger.quota import Level
 from tokenbox.store.errors import StoreError
+from tokenbox.store.threads import StoreThreads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -78,13 +78,16 @@ class QuotaStore(Protocol):
 
 
 class SqlQuotas:
-    """Quotas in a database. Its statements run in threads."""
+    """Quotas in a database. Its statements run in ``threads``."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, threads: StoreThreads | None = None) -> None:
         self._database = database
+        self._threads = StoreThreads() if threads is None else threads
 
     async def take(self, reservation: str, takes: Sequence[Take]) -> list[Level]:
-        return await self._asked(self.take_now, reservation, takes)
+        return await self._asked(
+            self.take_now, reservation, takes, undo=lambda: self.settle_now(reservation, ())
+        )
 
     async def settle(self, reservation: str, takes: Sequence[Take]) -> None:
         await self._asked(self.settle_now, reservation, takes)
@@ -147,10 +150,14 @@ class SqlQuotas:
         rows = transaction.rows(_USED, {"bucket": bucket.name})
         return Level(bucket, int(rows[0][0]) if rows else 0)
 
-    @staticmethod
-    async def _asked(question: Callable[..., Answer], *arguments: object) -> Answer:
+    async def _asked(
+        self,
+        question: Callable[..., Answer],
+        *arguments: object,
+        undo: Callable[[], object] | None = None,
+    ) -> Answer:
         try:
-            return await asyncio.to_thread(question, *arguments)
+            return await self._threads.ask(question, *arguments, undo=undo)
         except QuotaExceeded:
             raise
         except StoreError as error:

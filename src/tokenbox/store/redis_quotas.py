@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.errors import MissingExtra
@@ -62,14 +63,23 @@ class RedisQuotas:
         try:
             import redis.asyncio as redis  # noqa: PLC0415  # an extra
             import redis.exceptions as errors  # noqa: PLC0415
+            from redis.asyncio.retry import Retry  # noqa: PLC0415
+            from redis.backoff import NoBackoff  # noqa: PLC0415
         except ImportError:
             raise MissingExtra.of("quotas in Redis", "gateway") from None
         try:
             self._redis: Any = redis.Redis.from_url(
-                url, socket_timeout=seconds, socket_connect_timeout=seconds, decode_responses=True
+                url,
+                socket_timeout=seconds,
+                socket_connect_timeout=seconds,
+                decode_responses=True,
+                # Once more, at once: a connection of the pool may have been closed meanwhile. Scripts may
+                # run twice, for a reservation is made once and settled once.
+                retry=Retry(NoBackoff(), 1),
             )
         except ValueError as error:
             raise QuotaStoreError(f"the address of Redis is not usable: {error}.") from None
+        self._seconds = 2 * seconds
         self._errors: tuple[type[Exception], ...] = (errors.RedisError, OSError, TimeoutError)
         self._take = self._redis.register_script(_TAKE)
         self._settle = self._redis.register_script(_SETTLE)
@@ -109,7 +119,8 @@ class RedisQuotas:
 
     async def _asked(self, question: Callable[[], Coroutine[Any, Any, Any]]) -> Any:  # noqa: ANN401
         try:
-            return await question()
+            async with asyncio.timeout(self._seconds):
+                return await question()
         except self._errors as error:
             raise QuotaStoreError(
                 f"Redis does not answer ({type(error).__name__}), so quotas cannot be checked. "
