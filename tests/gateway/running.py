@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -15,9 +17,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
+from aiohttp import web
+
+from tests.gateway import stub
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
     from pathlib import Path
 
 SECONDS = 30
@@ -41,6 +46,16 @@ class RunningGateway:
     url: str
     folder: Path
     process: subprocess.Popen[bytes]
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of a metric over its other labels; 0 if it never was."""
+        found = 0.0
+        for line in self.get("/metrics").data.decode().splitlines():
+            named, _, value = line.rpartition(" ")
+            head, _, tail = named.partition("{")
+            if head == name and all(f'{key}="{text}"' in tail for key, text in labels.items()):
+                found += float(value)
+        return found
 
     @property
     def log(self) -> str:
@@ -83,39 +98,139 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-@pytest.fixture
-def start_gateway(tmp_path: Path) -> Iterator[StartGateway]:
-    """``start_gateway(url, options=["--mode", "fit"], config=toml)``: with its own database and state."""
-    started: list[RunningGateway] = []
+class Gateways:
+    """Starts gateways below ``folder``, and ends those that still run."""
 
-    def start(
-        *upstreams: str, options: Sequence[str] = (), config: str = "", env: Mapping[str, str] | None = None
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._started: list[RunningGateway] = []
+
+    def __call__(
+        self,
+        *upstreams: str,
+        options: Sequence[str] = (),
+        config: str = "",
+        env: Mapping[str, str] | None = None,
     ) -> RunningGateway:
-        folder = tmp_path / f"gateway{len(started)}"
+        folder = self._folder / f"gateway{len(self._started)}"
         (folder / ".tokenbox").mkdir(parents=True)
         (folder / ".tokenbox" / "config.toml").write_text(config, encoding="utf-8")
         port = free_port()
         named = [part for url in upstreams for part in ("--upstream", url)]
         command = [sys.executable, "-m", "tokenbox", "serve", *named, "--port", str(port), *options]
-        environment = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(tmp_path),
-            "XDG_DATA_HOME": str(tmp_path / "data"),
-            "XDG_STATE_HOME": str(tmp_path / "state"),
-            **(env or {}),
-        }
         with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
+            process = subprocess.Popen(
+                command, cwd=folder, env=self.environment(env or {}), stdout=log, stderr=log
+            )
         gateway = RunningGateway(f"http://127.0.0.1:{port}", folder, process)
-        started.append(gateway)
+        self._started.append(gateway)
         wait_until_up(gateway)
         return gateway
 
-    yield start
-    for gateway in started:
-        if gateway.process.poll() is None:
-            gateway.process.kill()
-            gateway.process.wait()
+    def environment(self, more: Mapping[str, str]) -> dict[str, str]:
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self._folder),
+            "XDG_DATA_HOME": str(self._folder / "data"),
+            "XDG_STATE_HOME": str(self._folder / "state"),
+            **more,
+        }
+
+    def command(self, *arguments: str) -> str:
+        """What a command of tokenbox prints, in the folder of the gateways."""
+        command = [sys.executable, "-m", "tokenbox", *arguments]
+        done = subprocess.run(
+            command,
+            cwd=self._folder,
+            env=self.environment({}),
+            capture_output=True,
+            check=False,
+            timeout=SECONDS,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout.decode().strip()
+
+    def end(self) -> None:
+        for gateway in self._started:
+            if gateway.process.poll() is None:
+                gateway.process.kill()
+                gateway.process.wait()
+
+
+@pytest.fixture
+def start_gateway(tmp_path: Path) -> Iterator[Gateways]:
+    """``start_gateway(url, options=["--mode", "fit"], config=toml)``: with its own database and state."""
+    gateways = Gateways(tmp_path)
+    yield gateways
+    gateways.end()
+
+
+@pytest.fixture(scope="module")
+def shared_gateways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateways]:
+    """The same for all tests of a module: starting one takes a second."""
+    gateways = Gateways(tmp_path_factory.mktemp("gateways"))
+    yield gateways
+    gateways.end()
+
+
+class Stub:
+    """The stub upstream, in a thread of this process."""
+
+    def __init__(self, chunks: int = 50) -> None:
+        self.app = stub.make(chunks)
+        self._loop = asyncio.new_event_loop()
+        self._runner = web.AppRunner(
+            self.app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1
+        )
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self.port = self._run(self._start())
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    @property
+    def seen(self) -> list[dict[str, Any]]:
+        """The bodies that reached it."""
+        return self.app[stub.SEEN]
+
+    @property
+    def started(self) -> list[int]:
+        return self.app[stub.STARTED]
+
+    @property
+    def cancelled(self) -> list[float]:
+        """When its answers were given up, by the clock of ``time.monotonic``."""
+        return self.app[stub.CANCELLED]
+
+    def close(self) -> None:
+        self._run(self._runner.cleanup())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(SECONDS)
+        self._loop.close()
+
+    async def _start(self) -> int:
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        return int(self._runner.addresses[0][1])
+
+    def _run(self, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(SECONDS)
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Iterator[Stub]:
+    """A stub upstream for all tests of a module."""
+    running = Stub()
+    yield running
+    running.close()
+
+
+def until(condition: Callable[[], object], seconds: float = SECONDS) -> None:
+    """Wait until it holds. Fails after ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never came to be"
+        time.sleep(0.005)
 
 
 def wait_until_up(gateway: RunningGateway) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 from typing import Any
 
 from aiohttp import web
@@ -35,16 +36,15 @@ def chunk(delta: dict[str, Any], **more: object) -> bytes:
 
 def usage_of(body: dict[str, Any]) -> dict[str, int]:
     """What the stub says it used: a token for every four characters of the messages, three for the answer."""
-    prompt = max(1, len(json.dumps(body.get("messages", body.get("input", "")))) // 4)
+    asked = body.get("messages", body.get("input", body.get("prompt", "")))
+    prompt = max(1, len(json.dumps(asked)) // 4)
     return {"prompt_tokens": prompt, "completion_tokens": 3, "total_tokens": prompt + 3}
 
 
 async def chat(request: web.Request) -> web.StreamResponse:
-    body = await request.json()
-    request.app[SEEN].append(body)
-    fault = (body.get("metadata") or {}).get("fault")
+    body, fault = await fault_of(request)
     if fault is not None:
-        return await FAULTS[fault](request, body)
+        return fault
     if not body.get("stream"):
         message = {"role": "assistant", "content": "Hello there"}
         return web.json_response(
@@ -153,7 +153,7 @@ async def silent(request: web.Request, body: dict[str, Any]) -> web.StreamRespon
     try:
         await asyncio.sleep(3600)
     except asyncio.CancelledError:
-        request.app[CANCELLED].append(1)
+        request.app[CANCELLED].append(time.monotonic())
         raise
     return web.Response()
 
@@ -167,7 +167,7 @@ async def endless(request: web.Request, body: dict[str, Any]) -> web.StreamRespo
             await answer.write(chunk({"content": "more "}))
             await asyncio.sleep(0.01)
     except (ConnectionError, asyncio.CancelledError):
-        request.app[CANCELLED].append(1)
+        request.app[CANCELLED].append(time.monotonic())
         raise
 
 
@@ -190,11 +190,9 @@ FAULTS = {
 
 
 async def anthropic(request: web.Request) -> web.StreamResponse:
-    body = await request.json()
-    request.app[SEEN].append(body)
-    fault = (body.get("metadata") or {}).get("fault")
+    body, fault = await fault_of(request)
     if fault is not None:
-        return await FAULTS[fault](request, body)
+        return fault
     usage = {"input_tokens": usage_of(body)["prompt_tokens"], "output_tokens": 3}
     message = {
         "id": "m1",
@@ -227,6 +225,68 @@ async def anthropic(request: web.Request) -> web.StreamResponse:
     return answer
 
 
+async def fault_of(request: web.Request) -> tuple[dict[str, Any], web.StreamResponse | None]:
+    """The request's body, and the fault's answer if it asks for one."""
+    body = await request.json()
+    request.app[SEEN].append(body)
+    fault = (body.get("metadata") or {}).get("fault")
+    return body, None if fault is None else await FAULTS[fault](request, body)
+
+
+async def responses(request: web.Request) -> web.StreamResponse:
+    body, fault = await fault_of(request)
+    if fault is not None:
+        return fault
+    used = usage_of(body)
+    usage = {
+        "input_tokens": used["prompt_tokens"],
+        "output_tokens": 3,
+        "total_tokens": used["total_tokens"],
+    }
+    text = {"type": "output_text", "text": "Hello there", "annotations": []}
+    item = {"id": "i1", "type": "message", "role": "assistant", "status": "completed", "content": [text]}
+    response = {"id": "r1", "object": "response", "created_at": 1, "model": "stub", "status": "completed"}
+    if not body.get("stream"):
+        return web.json_response({**response, "output": [item], "usage": usage})
+    answer = web.StreamResponse(headers={"content-type": "text/event-stream"})
+    await answer.prepare(request)
+    events: list[dict[str, Any]] = [
+        {"type": "response.created", "response": {**response, "status": "in_progress", "output": []}},
+        {"type": "response.output_text.delta", "item_id": "i1", "output_index": 0, "delta": "Hello there"},
+        {"type": "response.completed", "response": {**response, "output": [item], "usage": usage}},
+    ]
+    for number, event in enumerate(events):
+        data = compact({**event, "sequence_number": number})
+        await answer.write(b"event: " + event["type"].encode() + b"\ndata: " + data + b"\n\n")
+    await answer.write_eof()
+    return answer
+
+
+async def completions(request: web.Request) -> web.StreamResponse:
+    body, fault = await fault_of(request)
+    if fault is not None:
+        return fault
+    choice = {"index": 0, "text": "Hello there", "finish_reason": "stop", "logprobs": None}
+    head = {"id": "c1", "object": "text_completion", "created": 1, "model": "stub"}
+    return web.json_response({**head, "choices": [choice], "usage": usage_of(body)})
+
+
+async def embeddings(request: web.Request) -> web.StreamResponse:
+    body, fault = await fault_of(request)
+    if fault is not None:
+        return fault
+    prompt = usage_of(body)["prompt_tokens"]
+    data = [{"object": "embedding", "index": 0, "embedding": [0.5, 0.25]}]
+    usage = {"prompt_tokens": prompt, "total_tokens": prompt}
+    return web.json_response({"object": "list", "model": "stub", "data": data, "usage": usage})
+
+
+async def tokenize(request: web.Request) -> web.Response:
+    """vLLM's count, which is what the stub will report."""
+    used = usage_of(await request.json())["prompt_tokens"]
+    return web.json_response({"count": used, "max_model_len": 8000, "tokens": [0] * used})
+
+
 async def models(request: web.Request) -> web.Response:
     return web.json_response(
         {"object": "list", "data": [{"id": "stub", "object": "model", "max_model_len": 8000}]}
@@ -247,10 +307,21 @@ def make(chunks: int = 50) -> web.Application:
     app[STARTED], app[CANCELLED], app[SEEN] = [], [], []
     app.router.add_post("/v1/chat/completions", chat)
     app.router.add_post("/v1/messages", anthropic)
+    app.router.add_post("/v1/responses", responses)
+    app.router.add_post("/v1/completions", completions)
+    app.router.add_post("/v1/embeddings", embeddings)
+    app.router.add_post("/tokenize", tokenize)
     app.router.add_get("/v1/models", models)
     app.router.add_get("/told", told)
     return app
 
 
 if __name__ == "__main__":
-    web.run_app(make(), host="127.0.0.1", port=int(sys.argv[1]), access_log=None, print=None)
+    web.run_app(
+        make(),
+        host="127.0.0.1",
+        port=int(sys.argv[1]),
+        access_log=None,
+        print=None,
+        handler_cancellation=True,  # or it would not notice who leaves
+    )

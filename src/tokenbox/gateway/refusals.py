@@ -32,7 +32,7 @@ _TYPES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)  # not frozen: contexts that it passes through set its traceback
 class Refusal(Exception):
     """A request ends here. ``code`` is stable; ``tokenbox`` has the figures; ``headers`` go along."""
 
