@@ -456,3 +456,40 @@ def test_a_pack_is_the_same_with_remembered_counts_and_loads_no_vocabulary(
     assert expected == first == again
     monkeypatch.setattr(unloaded, "count_batch", lambda _: pytest.fail("counted again"))
     assert tokenbox("pack", "p", "--tree") == expected[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "loaded"),
+    [
+        (["--version"], set()),
+        (["count", "--help"], {"count"}),
+        (["lenses"], {"lenses"}),
+        (["--help"], {"count", "pack", "lcp", "serve", "shell"}),
+        (["pakc"], {"count", "pack", "lcp", "serve", "shell"}),
+    ],
+)
+def test_a_command_loads_no_other_commands(arguments: list[str], loaded: set[str], tmp_path: Path) -> None:
+    script = (
+        "import sys\n"
+        "from tokenbox.cli.app import COMMANDS, run\n"
+        "run(sys.argv[1:])\n"
+        "print('loaded', *[name for name in COMMANDS if f'tokenbox.cli.{name}' in sys.modules])\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = set(ran.stdout.splitlines()[-1].split()[1:])
+    assert loaded <= found
+    assert len(loaded) > 1 or found == loaded
+
+
+@pytest.mark.parametrize("group", ["lcp", "proof", "gateway"])
+def test_a_group_without_a_command_shows_its_help(group: str, tokenbox: CommandLine) -> None:
+    bare, asked = tokenbox(group), tokenbox(group, "--help")
+    assert bare == asked
+    assert (bare.status, bare.out[:6], bare.err) == (0, b"Usage:", "")

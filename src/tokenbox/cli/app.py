@@ -4,31 +4,11 @@ from __future__ import annotations
 
 import sys
 import traceback
-from typing import Annotated
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tokenbox.cli import (
-    ask,
-    config,
-    cost,
-    count,
-    diff,
-    enforce,
-    estimate,
-    gateway,
-    layout,
-    lcp,
-    lenses,
-    models,
-    pack,
-    plan,
-    proof,
-    schema,
-    serve,
-    shell,
-    tokenizers,
-)
 from tokenbox.cli.outcome import Exit, report
 from tokenbox.cli.streams import (
     ReaderGoneError,
@@ -43,14 +23,48 @@ from tokenbox.cli.streams import (
 from tokenbox.errors import TokenboxError
 from tokenbox.render.lines import printable
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
 EPILOG = (
     "Exit status: 0 done, 2 bad usage or input, 3 what is critical does not fit, 4 refused by the policy, "
     "130 interrupted, 1 a bug."
 )
 
 
-def build_app() -> typer.Typer:
-    """The application. On a terminal its help has colours and frames, elsewhere it is plain text."""
+# In the order of the help. A command is the function of that name in the module of that name.
+COMMANDS = (
+    "count",
+    "layout",
+    "pack",
+    "diff",
+    "estimate",
+    "plan",
+    "enforce",
+    "models",
+    "init",
+    "config",
+    "tokenizers",
+    "lenses",
+    "schema",
+    "cost",
+    "shell",
+    "ask",
+    "serve",
+    "lcp",
+    "proof",
+    "gateway",
+)
+MODULES = {"init": "config"}
+# These have commands of their own.
+GROUPS = frozenset({"lcp", "proof", "gateway"})
+
+
+def build_app(commands: Iterable[str] = COMMANDS) -> typer.Typer:
+    """The application. On a terminal its help has colours and frames, elsewhere it is plain text.
+
+    It has just these ``commands``; the modules of the others are not loaded.
+    """
     app = typer.Typer(
         help="Compile LLM context into token budgets: exact, deterministic, explained.",
         epilog=EPILOG,
@@ -59,29 +73,12 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     app.callback()(options)
-    for command in (
-        count.count,
-        layout.layout,
-        pack.pack,
-        diff.diff,
-        estimate.estimate,
-        plan.plan,
-        enforce.enforce,
-        models.models,
-        config.init,
-        config.config,
-        tokenizers.tokenizers,
-        lenses.lenses,
-        schema.schema,
-        cost.cost,
-        shell.shell,
-        ask.ask,
-        serve.serve,
-    ):
-        app.command()(command)
-    app.add_typer(lcp.build_app(), name="lcp")
-    app.add_typer(proof.build_app(), name="proof")
-    app.add_typer(gateway.build_app(), name="gateway")
+    for name in commands:
+        module = import_module(f"tokenbox.cli.{MODULES.get(name, name)}")
+        if name in GROUPS:
+            app.add_typer(module.build_app(), name=name)
+        else:
+            app.command()(getattr(module, name))
     return app
 
 
@@ -123,7 +120,9 @@ def run(arguments: list[str]) -> int:
 
 def _invoke(arguments: list[str]) -> int:
     try:
-        status = build_app()(args=pack.with_revision(arguments), prog_name="tokenbox", standalone_mode=False)
+        status = build_app(_needed(arguments[0]))(
+            args=_spelled(arguments), prog_name="tokenbox", standalone_mode=False
+        )
     except (ReaderGoneError, TokenboxError):
         raise
     except SystemExit as ended:
@@ -134,6 +133,24 @@ def _invoke(arguments: list[str]) -> int:
     except Exception as error:  # noqa: BLE001  # the last line of defence
         status = _failed(error, as_json="--json" in arguments)
     return int(status or 0)
+
+
+def _needed(first: str) -> Sequence[str]:
+    """The commands to load for arguments that begin so: all for help, and for what is no command."""
+    if first == "--version":
+        return ()
+    return [first] if first in COMMANDS else COMMANDS
+
+
+def _spelled(arguments: list[str]) -> list[str]:
+    """The arguments as typer understands them."""
+    if len(arguments) == 1 and arguments[0] in GROUPS:
+        return [*arguments, "--help"]
+    if arguments[0] != "pack":
+        return arguments
+    from tokenbox.cli.pack import with_revision  # noqa: PLC0415
+
+    return with_revision(arguments)
 
 
 def _failed(error: Exception, *, as_json: bool) -> Exit:
