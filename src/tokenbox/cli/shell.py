@@ -113,13 +113,20 @@ def _talk(session: Session) -> None:
     session.screen.notice(_greeting(session))
     while not session.ended:
         try:
-            session.take(editor.read(session.prompt()))
+            begun, session.typed = first_line(session.typed)
+            session.take(editor.read(session.prompt(), begun))
         except EOFError:
             break
         except KeyboardInterrupt:
             continue
     if session.record.name is not None and session.record.stored is not None:
         session.screen.notice(f"[kept as {session.record.name!r}; go on with: tokenbox shell --resume]")
+
+
+def first_line(text: str) -> tuple[str, str]:
+    """The first line of ``text`` with its end, and the rest."""
+    line = (text.splitlines(keepends=True) or [""])[0]
+    return line, text[len(line) :]
 
 
 def _greeting(session: Session) -> str:

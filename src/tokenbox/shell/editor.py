@@ -46,9 +46,13 @@ class Editor:
             enable_suspend=True,
         )
 
-    def read(self, prompt: str) -> str:
-        """One input. Raises ``EOFError`` at Ctrl-D and ``KeyboardInterrupt`` at Ctrl-C."""
-        return self._session.prompt(ANSI(prompt))
+    def read(self, prompt: str, begun: str = "") -> str:
+        """One input, of which ``begun`` is there already; if that ends its line, it is the input.
+
+        Raises ``EOFError`` at Ctrl-D and ``KeyboardInterrupt`` at Ctrl-C.
+        """
+        line = begun.rstrip("\r\n")
+        return self._session.prompt(ANSI(prompt), default=line, accept_default=line != begun)
 
 
 def _keys() -> KeyBindings:

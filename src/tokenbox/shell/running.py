@@ -68,12 +68,16 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A command that has ended. ``place`` is where the next one runs."""
+    """A command that has ended. ``place`` is where the next one runs.
+
+    ``typed`` is what was typed meanwhile and the command did not read: it is for the next prompt.
+    """
 
     command: str
     output: Capture
     place: Place
     seconds: float
+    typed: bytes = b""
 
     @property
     def status(self) -> int:
@@ -152,13 +156,14 @@ def run(command: str, place: Place, show: Callable[[bytes], None], keyboard: Key
         with _raw(keyboard, source):
             _Pump(process, {source: take, ours: report.extend}, keyboard, source).run()
         status = process.returncode
+        typed = b"" if keyboard is None else _unread(other)
     finally:
         for descriptor in (ours, theirs, source, other):
             if descriptor >= 0:
                 os.close(descriptor)
     after = _reported(bytes(report), place)
     status = _SIGNALLED - status if status < 0 else status
-    return Ran(command, output, replace(after, status=status), time.monotonic() - started)
+    return Ran(command, output, replace(after, status=status), time.monotonic() - started, typed)
 
 
 def _shell(place: Place) -> str:
@@ -276,6 +281,19 @@ def _raw(keyboard: Keyboard | None, source: int) -> Iterator[None]:
     finally:
         termios.tcsetattr(keyboard.descriptor, termios.TCSADRAIN, before)
         signal.signal(signal.SIGWINCH, handler)
+
+
+def _unread(terminal: int) -> bytes:
+    """What is left in a terminal that nobody reads any more, whole lines or not."""
+    import termios  # noqa: PLC0415
+
+    with suppress(OSError, termios.error):
+        modes = termios.tcgetattr(terminal)
+        modes[3] &= ~termios.ICANON
+        termios.tcsetattr(terminal, termios.TCSANOW, modes)
+        os.set_blocking(terminal, False)
+        return os.read(terminal, _CHUNK)
+    return b""
 
 
 def _resize(source: int, keyboard: Keyboard) -> None:

@@ -51,6 +51,7 @@ class Session:
     evictions: list[Step] = field(default_factory=list)  # since the last call
     last_call: Evidence | None = None
     ended: bool = False
+    typed: str = ""  # ahead, while a command was running
     approved: set[str] = field(default_factory=set)
 
     def take(self, line: str) -> None:
@@ -75,6 +76,7 @@ class Session:
         """Run a command of the user's and offer its output, if it has any or is asked about."""
         ran = run(command, self.place, self.screen.command_output, self.screen.keyboard)
         self.place = ran.place
+        self.typed += ran.typed.decode("utf-8", "replace")
         told = [f"exit status {ran.status}"] if ran.status else []
         if self.settings.output_tokens and (ran.output.size or asked):
             made = self.offered(ran)
