@@ -75,7 +75,7 @@ class Heard:
         if self.interrupt_waiting:
             raise KeyboardInterrupt
 
-    def approves(self, what: str, question: str) -> Approval:
+    def approves(self, what: str, question: str, *, always: bool = True) -> Approval:
         self.asked.append(f"{what} {question}")
         return self.approvals.pop(0) if self.approvals else Approval.NO
 

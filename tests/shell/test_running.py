@@ -18,6 +18,7 @@ from tokenbox.shell.running import Place, Ran, run
 from tokenbox.tokenizers import get
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 SHELLS = [found for name in ("bash", "dash", "zsh") if (found := shutil.which(name)) is not None]
@@ -124,6 +125,15 @@ def test_the_shell_of_the_user_is_used_only_if_it_is_a_posix_shell(tmp_path: Pat
     assert Shell(tmp_path, "")("echo ok") == "ok\n"
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """As in the foreground, wherever the tests run."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_goes_to_the_command(shell: Shell) -> None:
     def interrupt() -> None:
         while b"ready" not in shell.shown:

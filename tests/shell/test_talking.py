@@ -182,7 +182,7 @@ def test_compact_shows_the_summary_and_waits_for_approval(start: Begin, llama: L
         session.take(f"question {line}")
     before = session.context.messages()
     session.take(":compact the numbers")
-    assert "would stand for 6 messages" in heard.asked[-1]
+    assert "in the place of 6 messages: ~" in heard.asked[-1]
     assert session.context.messages() == before
     session.take(":compact --yes")
     after = session.context.messages()

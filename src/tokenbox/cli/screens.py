@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from tokenbox.cli import terminal
 from tokenbox.cli.streams import write_bytes, write_error, write_text
-from tokenbox.render.lines import Span, Style, plain, printable, wrap
+from tokenbox.render.lines import plain, printable, wrap
 from tokenbox.shell.running import Keyboard
 from tokenbox.shell.screen import Approval
 
@@ -80,7 +80,7 @@ class PipeScreen:
     def waiting(self, what: str) -> None:
         """Nobody watches."""
 
-    def approves(self, what: str, question: str) -> Approval:
+    def approves(self, what: str, question: str, *, always: bool = True) -> Approval:
         self.notice(f"{what} Not approved: there is nobody to ask.")
         return Approval.NO
 
@@ -122,7 +122,8 @@ class TerminalScreen(PipeScreen):
     def notice(self, text: str) -> None:
         self._done_waiting()
         self._finish_line()
-        terminal.show([(Span(line, Style.FAINT),) for line in wrap(printable(text), terminal.width())])
+        for line in wrap(printable(text), terminal.width()):
+            write_text(f"{self._coloured(line, _FAINT)}\n")
 
     def problem(self, error: TokenboxError) -> None:
         self._done_waiting()
@@ -155,12 +156,14 @@ class TerminalScreen(PipeScreen):
             write_text(self._coloured(f"{what} ...", _FAINT))
             write_bytes(b"", flush=True)
 
-    def approves(self, what: str, question: str) -> Approval:
+    def approves(self, what: str, question: str, *, always: bool = True) -> Approval:
         self._done_waiting()
         self._finish_line()
-        write_text(f"{printable(what)}\n")
+        for line in wrap(printable(what), terminal.width()):
+            write_text(f"{line}\n")
         try:
-            said = input(f"{question} [y]es, [N]o, [a]lways in this session: ")
+            more = ", [a]lways in this session" if always else ""
+            said = input(f"{question} [y]es, [N]o{more}: ")
         except (EOFError, KeyboardInterrupt):
             write_text("\n")
             return Approval.NO

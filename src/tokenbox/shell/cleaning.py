@@ -18,7 +18,7 @@ _ESCAPES: Final = re.compile(
 _SCREEN_ON: Final = re.compile(rb"\x1b\[\?(?:1049|1047|47)h")
 _SCREEN_OFF: Final = re.compile(rb"\x1b\[\?(?:1049|1047|47)l")
 _CONTROLS: Final = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-_FULL_SCREEN: Final = b"[a full-screen program]\n"
+FULL_SCREEN: Final = "[a full-screen program]"
 # Of undecodable or control characters; more than this many percent is no text.
 _BINARY_PERCENT: Final = 10
 
@@ -90,7 +90,7 @@ def _without_screens(data: bytes) -> bytes:
     """Without what was drawn on the other screen, where editors and pagers live."""
     kept, place = [], 0
     while (on := _SCREEN_ON.search(data, place)) is not None:
-        kept += [data[place : on.start()], _FULL_SCREEN]
+        kept += [data[place : on.start()], f"{FULL_SCREEN}\n".encode()]
         off = _SCREEN_OFF.search(data, on.end())
         if off is None:
             return b"".join(kept)

@@ -10,7 +10,7 @@ from tokenbox.content.message import Role
 from tokenbox.shell.errors import NoSuchItem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from tokenbox.content.message import Message
     from tokenbox.conversation import Conversation, Enforced
@@ -135,6 +135,16 @@ class Context:
     def total(self, *, offered: bool = False) -> TokenCount:
         """The tokens of the next request, tools and template included."""
         messages = self.messages(offered=offered)
+        return self.models.count_request(messages, self.conversation.tools or ())
+
+    def without(self, numbers: Collection[int]) -> TokenCount:
+        """What :meth:`total` would be, with the outputs on offer, if these messages left."""
+        system = self.conversation.system_prompt
+        messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
+        window = self.conversation.window
+        messages += [m.to_dict(declared=False) for number, m in window.items() if number not in numbers]
+        if self.offers:
+            messages.append({"role": "user", "content": self._with_offers("")})
         return self.models.count_request(messages, self.conversation.tools or ())
 
     # What changes it.

@@ -197,4 +197,6 @@ def _failed(what: str, error: BaseException) -> McpFailed:
         return error  # type: ignore[return-value]  # said already
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
+    if isinstance(error, FileNotFoundError):
+        return McpFailed(f"{what}: there is no program {error.filename!r}.")
     return McpFailed(f"{what}: {type(error).__name__}: {error}.".replace("..", "."))

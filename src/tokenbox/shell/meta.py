@@ -100,8 +100,8 @@ COMMANDS: Final[tuple[MetaCommand, ...]] = (
     ),
     MetaCommand(
         "mcp",
-        "connect NAME COMMAND|URL, disconnect NAME, list",
-        "tools of MCP servers",
+        "[ACTION ...]",
+        "tools of MCP servers: connect NAME COMMAND-or-URL, disconnect NAME, list",
         meta_system.mcp,
         lambda _: ["connect", "disconnect", "list"],
     ),

@@ -132,19 +132,20 @@ def compact(session: Session, arguments: str) -> None:
         return
     said = Evicted(tuple(window[number] for number in gone), conversation.summary)
     summary = talking.summary_of(session, said, focus)
-    before = session.context.total(offered=True)
     session.screen.text(summary)
-    size = figure(session.models.count_text(summary))
-    asked = f"This, {size} tokens, would stand for {plural(len(gone), 'message')}."
-    if not yes and session.screen.approves(asked, "Put it there?") is Approval.NO:
+    before, kept = session.context.total(offered=True), conversation.summary
+    conversation.summary = summary
+    after = session.context.without(gone)
+    conversation.summary = kept
+    change = f"{figure(before)} -> {figure(after)} tokens"
+    asked = f"With this in the place of {plural(len(gone), 'message')}: {change}."
+    if not yes and session.screen.approves(asked, "Put it there?", always=False) is Approval.NO:
         session.screen.notice("[not compacted; :compact --yes does it without asking]")
         return
     conversation.summary = summary
     session.context.drop(gone)
     session.record.summarize(gone, summary)
-    after = session.context.total(offered=True)
-    more = "" if after.value < before.value else "; it is no shorter than what it stands for"
-    session.screen.notice(f"[compacted: {figure(before)} -> {figure(after)} tokens{more}]")
+    session.screen.notice(f"[compacted: {change}]")
 
 
 def _number(arguments: str, command: str) -> int:

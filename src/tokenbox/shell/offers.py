@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tokenbox.content.lenses.tokens import ends_tokens
-from tokenbox.shell.cleaning import readable
+from tokenbox.shell.cleaning import FULL_SCREEN, readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +28,12 @@ class Offer:
     @property
     def cut(self) -> bool:
         return self.kept < self.whole
+
+
+def has_output(ran: Ran) -> bool:
+    """Whether there is something to offer: more than blanks and the place of a full-screen program."""
+    text = readable(ran.output)
+    return text is None or bool(text.replace(FULL_SCREEN, "").strip())
 
 
 def offer(ran: Ran, budget: int, tokenizer: Tokenizer, hide: Callable[[str], str]) -> Offer:

@@ -52,7 +52,7 @@ class Screen(Protocol):
     def waiting(self, what: str) -> None:
         """The model was asked and has not said anything yet."""
 
-    def approves(self, what: str, question: str) -> Approval:
+    def approves(self, what: str, question: str, *, always: bool = True) -> Approval:
         """Ask the person. Where there is nobody to ask, it is no."""
 
     @property

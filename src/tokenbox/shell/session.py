@@ -9,7 +9,7 @@ from tokenbox import tokenizers
 from tokenbox.content.lenses.tokens import ends_tokens
 from tokenbox.errors import TokenboxError
 from tokenbox.shell import figures, lines, meta, proposals, talking
-from tokenbox.shell.offers import Offer, offer
+from tokenbox.shell.offers import Offer, has_output, offer
 from tokenbox.shell.running import Place, Ran, run
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Session:
         self.place = ran.place
         self.typed += ran.typed.decode("utf-8", "replace")
         told = [f"exit status {ran.status}"] if ran.status else []
-        if self.settings.output_tokens and (ran.output.size or asked):
+        if self.settings.output_tokens and (asked or has_output(ran)):
             made = self.offered(ran)
             gone = self.context.offer(made)
             told.append(self._told(made))
