@@ -102,7 +102,7 @@ class Gateways:
     """Starts gateways below ``folder``, and ends those that still run."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self._started: list[RunningGateway] = []
 
     def __call__(
@@ -111,8 +111,9 @@ class Gateways:
         options: Sequence[str] = (),
         config: str = "",
         env: Mapping[str, str] | None = None,
+        wait: bool = True,
     ) -> RunningGateway:
-        folder = self._folder / f"gateway{len(self._started)}"
+        folder = self.folder / f"gateway{len(self._started)}"
         (folder / ".tokenbox").mkdir(parents=True)
         (folder / ".tokenbox" / "config.toml").write_text(config, encoding="utf-8")
         port = free_port()
@@ -124,15 +125,16 @@ class Gateways:
             )
         gateway = RunningGateway(f"http://127.0.0.1:{port}", folder, process)
         self._started.append(gateway)
-        wait_until_up(gateway)
+        if wait:
+            wait_until_up(gateway)
         return gateway
 
     def environment(self, more: Mapping[str, str]) -> dict[str, str]:
         return {
             "PATH": os.environ["PATH"],
-            "HOME": str(self._folder),
-            "XDG_DATA_HOME": str(self._folder / "data"),
-            "XDG_STATE_HOME": str(self._folder / "state"),
+            "HOME": str(self.folder),
+            "XDG_DATA_HOME": str(self.folder / "data"),
+            "XDG_STATE_HOME": str(self.folder / "state"),
             **more,
         }
 
@@ -141,7 +143,7 @@ class Gateways:
         command = [sys.executable, "-m", "tokenbox", *arguments]
         done = subprocess.run(
             command,
-            cwd=self._folder,
+            cwd=self.folder,
             env=self.environment({}),
             capture_output=True,
             check=False,
@@ -178,6 +180,7 @@ class Stub:
 
     def __init__(self, chunks: int = 50) -> None:
         self.app = stub.make(chunks)
+        self.mark = 0
         self._loop = asyncio.new_event_loop()
         self._runner = web.AppRunner(
             self.app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1

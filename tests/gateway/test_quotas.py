@@ -1,0 +1,398 @@
+"""Quotas hold exactly: over replicas, on every store, and whatever happens to the store meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from tests.gateway.running import free_port, until, wait_until_up
+from tests.gateway.stub import usage_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.gateway.running import Answer, Gateways, Stub
+
+REDIS = os.environ.get("TOKENBOX_TEST_REDIS", "redis://127.0.0.1:6379/0")
+PATH = "/v1/chat/completions"
+# The stub counts as vLLM does, so that the prediction is exact.
+CONFIG = """
+[upstreams.stub]
+url = "{url}"
+kind = "vllm"
+[gateway]
+keys = true
+"""
+
+
+def chat(number: int = 0, **more: object) -> dict[str, Any]:
+    return {
+        "model": "stub",
+        "max_tokens": 3,
+        "messages": [{"role": "user", "content": f"{number:04d}"}],
+        **more,
+    }
+
+
+EACH = usage_of(chat())["total_tokens"]
+
+
+def auth(key: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}"}
+
+
+def make_key(gateways: Gateways, database: str, *options: str) -> str:
+    name = f"key{time.monotonic_ns()}"
+    return gateways.command("gateway", "keys", "create", name, *options, "--database", database)
+
+
+@pytest.fixture(params=["sqlite", "postgresql", "redis"])
+def stores(
+    request: pytest.FixtureRequest, tmp_path: Path, new_postgres: Callable[[], str]
+) -> tuple[str, list[str]]:
+    """A database, and the options for gateways that share it."""
+    if request.param == "postgresql":
+        database = new_postgres()
+        return database, ["--database", database]
+    database = str(tmp_path / "shared.db")
+    options = ["--database", database]
+    return database, [*options, "--redis", REDIS] if request.param == "redis" else options
+
+
+@pytest.mark.slow
+def test_four_gateways_use_a_quota_up_and_not_a_token_more(
+    start_gateway: Gateways, upstream: Stub, stores: tuple[str, list[str]]
+) -> None:
+    database, options = stores
+    limit = 40 * EACH + EACH - 1  # forty requests, and not enough left for another
+    key = make_key(start_gateway, database, "--quota", f"{limit} tokens/month")
+    config = CONFIG.format(url=upstream.url)
+    gateways = [start_gateway(options=options, config=config, wait=False) for _ in range(4)]
+    for gateway in gateways:
+        wait_until_up(gateway)
+    before = len(upstream.seen)
+
+    def ask(number: int) -> Answer:
+        return gateways[number % 4].post(PATH, chat(number), **auth(key))
+
+    with ThreadPoolExecutor(16) as threads:
+        answers = list(threads.map(ask, range(120)))
+    good = [answer for answer in answers if answer.status == 200]
+    refused = [answer for answer in answers if answer.status == 429]
+    assert len(good) + len(refused) == 120, {answer.status for answer in answers}
+    # Every refusal was right when it was made: what was under way then has since been settled below it.
+    spent = sum(answer.json["usage"]["total_tokens"] for answer in good)
+    # A request reserves what it uses here, so nothing is ever given back, and nothing can be left over.
+    assert spent == 40 * EACH <= limit
+    assert len(upstream.seen) - before == 40
+    last = gateways[0].post(PATH, chat(), **auth(key))
+    assert last.status == 429
+    assert last.json["tokenbox"]["left"] == limit - spent
+    assert int(last.headers["retry-after"]) > 0
+    assert last.headers["x-ratelimit-remaining-tokens"] == str(limit - spent)
+    assert last.headers["x-should-retry"] == "false"
+
+
+def test_what_was_reserved_and_not_used_is_given_back(start_gateway: Gateways, upstream: Stub) -> None:
+    database = str(start_gateway.folder / "own.db")
+    key = make_key(start_gateway, database, "--quota", "1000 tokens/month")
+    gateway = start_gateway(options=["--database", database], config=CONFIG.format(url=upstream.url))
+    used = 0
+    for number in range(60):  # each reserves 500 for its answer, and gets 3
+        answer = gateway.post(PATH, chat(number, max_tokens=500), **auth(key))
+        if used + EACH - 3 + 500 > 1000:
+            assert answer.status == 429
+            break
+        assert answer.status == 200
+        assert int(answer.headers["x-ratelimit-remaining-tokens"]) == 1000 - used - (EACH - 3 + 500)
+        used += answer.json["usage"]["total_tokens"]
+    else:
+        pytest.fail("the quota was never used up")
+    # Nothing is charged for what the upstream refused; all that was reserved, for an answer that broke off.
+    for fault, charged in (
+        ("rate_limited", 0),
+        ("server_error", 0),
+        ("redirect", 0),
+        ("reset_before", EACH),
+        ("half_a_chunk", EACH),
+    ):
+        gateway.post(PATH, chat(metadata={"fault": fault}, stream=fault == "half_a_chunk"), **auth(key))
+        used += charged
+        refusal = gateway.post(PATH, chat(max_tokens=1000), **auth(key))
+        assert refusal.json["tokenbox"]["left"] == 1000 - used, fault
+
+
+def test_a_client_that_leaves_is_charged_what_was_reserved_once(
+    start_gateway: Gateways, upstream: Stub
+) -> None:
+    database = str(start_gateway.folder / "own.db")
+    key = make_key(start_gateway, database, "--quota", "1000 tokens/month")
+    gateway = start_gateway(options=["--database", database], config=CONFIG.format(url=upstream.url))
+    body = json.dumps(chat(metadata={"fault": "silent"})).encode()
+    for _ in range(3):
+        started = len(upstream.started)
+        with socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2]))) as client:
+            client.sendall(
+                b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer %s\r\n"
+                b"content-length: %d\r\n\r\n%s" % (key.encode(), len(body), body)
+            )
+            until(lambda: len(upstream.started) > started)  # noqa: B023  # used at once
+    until(lambda: gateway.metric("tokenbox_upstream_running") == 0)
+
+    def left() -> int:
+        refusal = gateway.post(PATH, chat(max_tokens=1000), **auth(key))
+        return int(refusal.json["tokenbox"]["left"])
+
+    assert left() == 1000 - 3 * EACH
+
+
+class Cuttable:
+    """A way to a server that can be cut, or made silent."""
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self._silent = threading.Event()
+        self._ends: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def silence(self) -> None:
+        """What is sent is taken, and nothing comes back: the worst that a server can do."""
+        self._silent.set()
+
+    def cut(self) -> None:
+        """All connections end; while it is silent, none that is made gets an answer."""
+        for end in self._ends:
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        self._ends.clear()
+
+    def mend(self) -> None:
+        self._silent.clear()
+        self.cut()
+
+    def close(self) -> None:
+        self._listener.close()
+        self.cut()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(("127.0.0.1", self._target))
+                self._ends += [client, server]
+                for one, other in ((client, server), (server, client)):
+                    threading.Thread(target=self._pump, args=(one, other), daemon=True).start()
+
+    def _pump(self, one: socket.socket, other: socket.socket) -> None:
+        with suppress(OSError):
+            while data := one.recv(65536):
+                if not self._silent.is_set():
+                    other.sendall(data)
+        for end in (one, other):
+            with suppress(OSError):
+                end.close()
+
+
+@pytest.fixture
+def away(new_postgres: Callable[[], str]) -> Iterator[tuple[Cuttable, str, str]]:
+    """A way to PostgreSQL, the address of a database by it, and its direct address."""
+    direct = new_postgres()
+    with psycopg.connect(direct) as connection:
+        port = connection.info.port
+    way = Cuttable(port)
+    yield way, f"postgresql://postgres@127.0.0.1:{way.port}/{direct.rpartition('/')[2]}", direct
+    way.close()
+
+
+@pytest.mark.slow
+def test_while_postgresql_is_silent_quotas_are_closed_nothing_hangs_and_nothing_is_lost(
+    start_gateway: Gateways, upstream: Stub, away: tuple[Cuttable, str, str]
+) -> None:
+    way, database, direct = away
+    key = make_key(start_gateway, direct, "--quota", "100000 tokens/month")
+    free = make_key(start_gateway, direct)
+    gateway = start_gateway(options=["--database", database], config=CONFIG.format(url=upstream.url))
+    for number in range(5):
+        assert gateway.post(PATH, chat(number), **auth(key)).status == 200
+        assert gateway.post(PATH, chat(number), **auth(free)).status == 200
+    way.silence()
+    started = time.monotonic()
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(lambda n: gateway.post(PATH, chat(n), **auth(key)), range(12)))
+    assert {answer.status for answer in answers} == {503}, answers
+    assert all(answer.headers["retry-after"] for answer in answers)
+    # Who has no quota is served: the key was good a moment ago, and records wait in the spool.
+    assert gateway.post(PATH, chat(), **auth(free)).status == 200
+    assert time.monotonic() - started < 25
+    assert gateway.get("/readyz").status == 503
+    assert gateway.get("/healthz").status == 200
+    way.mend()
+    until(lambda: gateway.post(PATH, chat(), **auth(key)).status == 200)
+    gateway.stop()
+    recorded, left_over = counts_in(direct)
+    assert recorded == len(upstream.seen) - upstream.mark  # the stub's own count
+    assert left_over == 0, "a reservation was never settled"
+
+
+def counts_in(database: str) -> tuple[int, int]:
+    """How many calls are in the ledger, and how many reservations were not settled."""
+    with psycopg.connect(database) as connection:
+        calls = connection.execute("SELECT count(*) FROM tokenbox_calls").fetchone()
+        reservations = connection.execute("SELECT count(*) FROM tokenbox_quota_reservations").fetchone()
+    assert calls is not None
+    assert reservations is not None
+    return calls[0], reservations[0]
+
+
+@pytest.fixture(autouse=True)
+def _mark(upstream: Stub) -> None:
+    upstream.mark = len(upstream.seen)
+
+
+@pytest.fixture
+def own_redis(tmp_path: Path) -> Iterator[OwnRedis]:
+    server = OwnRedis(tmp_path / "redis")
+    server.start()
+    yield server
+    server.kill()
+
+
+class OwnRedis:
+    """A Redis of the test's own, which keeps what it has on disk."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        self.port = free_port()
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(
+            [
+                *("redis-server", "--port", str(self.port), "--dir", str(self.folder)),
+                *("--appendonly", "yes", "--appendfsync", "always", "--save", ""),
+            ],
+            stdout=subprocess.DEVNULL,
+        )
+
+        def answers() -> bool:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1) as client:
+                client.sendall(b"PING\r\n")
+                return client.recv(5) == b"+PONG"
+            return False
+
+        until(answers)
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+            self.process.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["closed", "open"])
+def test_redis_goes_away_and_comes_back(
+    start_gateway: Gateways, upstream: Stub, own_redis: OwnRedis, policy: str
+) -> None:
+    database = str(start_gateway.folder / "own.db")
+    key = make_key(start_gateway, database, "--quota", "10000 tokens/month")
+    options = ["--database", database, "--redis", own_redis.url]
+    config = CONFIG.format(url=upstream.url) + f'when_away = "{policy}"\n'
+    gateway = start_gateway(options=options, config=config)
+    assert gateway.post(PATH, chat(), **auth(key)).status == 200
+
+    def used() -> int:
+        refusal = gateway.post(PATH, chat(max_tokens=7900), **auth(key))
+        assert refusal.status == 429, refusal.data
+        return 10000 - int(refusal.json["tokenbox"]["left"])
+
+    for _ in range(200):  # until 7,900 more are too many
+        if gateway.post(PATH, chat(max_tokens=7900), **auth(key)).status == 429:
+            break
+        for number in range(8):
+            gateway.post(PATH, chat(number, metadata={"fault": "reset_before"}, max_tokens=90), **auth(key))
+    before = used()
+    # It stops in the middle of a request: what that used is settled when it is back, and once.
+    started = len(upstream.started)
+    with socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2]))) as client:
+        body = json.dumps(chat(metadata={"fault": "silent"})).encode()
+        client.sendall(
+            b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer %s\r\n"
+            b"content-length: %d\r\n\r\n%s" % (key.encode(), len(body), body)
+        )
+        until(lambda: len(upstream.started) > started)
+        own_redis.kill()
+    asked = time.monotonic()
+    answer = gateway.post(PATH, chat(), **auth(key))
+    assert answer.status == (503 if policy == "closed" else 200), answer.data
+    assert time.monotonic() - asked < 5
+    assert gateway.get("/readyz").status == 503
+    own_redis.start()
+    until(lambda: gateway.get("/readyz").status == 200)
+    assert used() == before + EACH
+    # Stopped, and still there: connections are taken and nothing answers.
+    own_redis.process.send_signal(signal.SIGSTOP)
+    asked = time.monotonic()
+    answer = gateway.post(PATH, chat(), **auth(key))
+    assert answer.status == (503 if policy == "closed" else 200), answer.data
+    assert time.monotonic() - asked < 8
+    own_redis.process.send_signal(signal.SIGCONT)
+    until(lambda: gateway.get("/readyz").status == 200)
+    # What nobody waited for may be done all the same once it goes on, and is settled then. Where quotas are
+    # open it was sent and used that much.
+    most = 1 if policy == "closed" else 2
+    until(lambda: before + EACH <= used() <= before + most * EACH)
+
+
+def test_a_killed_gateway_loses_no_record_and_doubles_none(
+    start_gateway: Gateways, upstream: Stub, tmp_path: Path
+) -> None:
+    database, state = str(tmp_path / "own.db"), str(tmp_path / "spool")
+    config = CONFIG.format(url=upstream.url).replace("keys = true", f'keys = false\nstate = "{state}"')
+    gateway = start_gateway(options=["--database", database], config=config)
+    stop = threading.Event()
+
+    def hammer() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            with suppress(OSError):
+                gateway.post(PATH, chat(number))
+
+    threads = [threading.Thread(target=hammer) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    until(lambda: len(upstream.seen) - upstream.mark > 60)
+    gateway.process.kill()
+    stop.set()
+    for thread in threads:
+        thread.join()
+    sent = len(upstream.seen) - upstream.mark
+    # The next one that starts finds what was left.
+    after = start_gateway(options=["--database", database], config=config)
+    until(lambda: after.metric("tokenbox_spool_files_waiting") == 0)
+    after.stop()
+    with closing(sqlite3.connect(database)) as connection:
+        (recorded,) = connection.execute("SELECT count(*) FROM tokenbox_calls").fetchone()
+        (whole,) = connection.execute(
+            "SELECT count(*) FROM tokenbox_calls WHERE finished IS NOT NULL"
+        ).fetchone()
+    # What was recorded and not sent yet is at most one for each of the four.
+    assert sent <= recorded <= sent + 4
+    assert recorded - 4 <= whole <= recorded
