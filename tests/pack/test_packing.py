@@ -80,9 +80,11 @@ def test_git_runs_no_program_of_the_repository(repository: Path, packed: Packed,
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\ntouch {ran}\ncat\n")
     program.chmod(0o755)
-    for key in ("diff.external", "core.pager", "core.fsmonitor", "diff.py.textconv"):
+    filters = [f"filter.{name}.{way}" for name in ("py", "p=y.x") for way in ("clean", "process", "smudge")]
+    for key in ("diff.external", "core.pager", "core.fsmonitor", "diff.py.textconv", *filters):
         git(repository, "config", key, str(program))
-    (repository / ".gitattributes").write_text("*.py diff=py\n")
+    git(repository, "config", "filter.py.required", "true")
+    (repository / ".gitattributes").write_text("*.py diff=py filter=py\n*.txt filter=p=y.x\n")
     (repository / "a.py").write_text("new\n")
     assert any(isinstance(block, DiffBlock) for block in packed(repository, diff="HEAD").blocks)
     assert not ran.exists()

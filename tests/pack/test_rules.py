@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import time
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +18,8 @@ from tokenbox.pack.priorities import PriorityProblem
 from tokenbox.pack.project import ProjectProblem
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.pack.conftest import Make, Packed
     from tokenbox.pack import Collection
 
@@ -58,13 +62,98 @@ RULES = [
     {".gitignore": "[a-b]*\n?oo\n"},
     {".gitignore": "*\n!*/\n!*.md\n"},
     {".gitignore": "# only words\n\n   \n"},
+    {".gitignore": "[z-a]oo\n[[:alpha:]]bc\n[[:nonsense:]]*\n[]f]oo\n"},
+    {".gitignore": "a.log\\\n[a\n*.tmp\r\n"},
+    {".gitignore": "sp?ace.txt\nba[^x]\nx**/z.txt\nsrc/**\\/z.tmp\n/tail\\ "},
+    {".gitignore": "foo**/x\n**foo\n!bar/**/foo\n"},
+]
+# What random rules and names are made of.
+STEPS = ["a", "b", "foo", "foo.o", "x[1]", "nl\nx", "*s", "b\\s", "-d", "\u00e9", "tr "]
+PATTERNS = [
+    *(
+        "*",
+        "**",
+        "**/",
+        "/**",
+        "a/**",
+        "a/**/b",
+        "**/foo",
+        "foo**",
+        "f**o",
+        "a/*",
+        "*/b",
+        "foo/",
+        "!foo/",
+        "!*/",
+    ),
+    *(
+        "?",
+        "??",
+        "[ab]",
+        "[!a]",
+        "[^a]*",
+        "[a-]",
+        "[--z]*",
+        "[]a]",
+        "[a",
+        "[\\]]",
+        "x[[]1]",
+        "[[:lower:]]*",
+        "[z-a]",
+    ),
+    *(
+        "*.o",
+        "*s",
+        "\\*s",
+        "b\\\\s",
+        "a\\",
+        "x\\[1\\]",
+        "!a",
+        "!b",
+        "/",
+        "//",
+        "./a",
+        "tr\\ ",
+        "tr ",
+        "\u00e9",
+        "!**/a",
+    ),
 ]
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git itself is what this compares with")
 @pytest.mark.parametrize("rules", RULES, ids=range(len(RULES)))
 def test_ignored_as_git_does(folder: Make, rules: dict[str, str]) -> None:
-    root = folder({**dict.fromkeys(NAMES, "x"), **rules})
+    assert_as_git(folder({**dict.fromkeys(NAMES, "x"), **rules}))
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git itself is what this compares with")
+@pytest.mark.parametrize("seed", range(25))
+def test_random_rules_ignore_as_git_does(folder: Make, seed: int) -> None:
+    random = Random(seed)
+    files: dict[str, str] = {}
+    for _ in range(30):
+        # What is a folder in one path is none in another.
+        steps = [f"{random.choice(STEPS)}{'/' * (depth < 2)}" for depth in range(random.randrange(3))]
+        path = "".join(f"{step.rstrip('/')}.d/" for step in steps) + random.choice(STEPS)
+        files[path] = "x"
+    folders = ["", *{path.rpartition("/")[0] + "/" for path in files if "/" in path}]
+    for where in folders[:1] + random.sample(sorted(folders[1:]), min(3, len(folders) - 1)):
+        files[f"{where}.gitignore"] = "\n".join(random.choices(PATTERNS, k=4)).replace("foo", "foo*")
+    assert_as_git(folder(files))
+
+
+def test_a_hostile_pattern_takes_no_time(folder: Make) -> None:
+    hostile = "*a" * 40 + "b\n" + "**/a/" * 30 + "b\n"
+    deep = "a/" * 100 + "a" * 200
+    start = time.process_time()
+    root = folder({".gitignore": hostile, deep: "x", "a" * 250: "x"})
+    assert len(survey([root]).found.files) == 3
+    parse_rule("*a" * 40 + "b=high")
+    assert time.process_time() - start < 10  # it would be years
+
+
+def assert_as_git(root: Path) -> None:
     for command in (["init", "-q"], ["config", "core.excludesFile", "/dev/null"]):
         subprocess.run(["git", *command], cwd=root, check=True)
     listed = subprocess.run(

@@ -324,6 +324,13 @@ def test_a_fence_is_longer_than_any_run_of_backticks_inside(content: str, fence:
 # Nothing is lost
 
 
+@pytest.mark.parametrize("summary", ["```python\nx", "```<turn\nrole=", "````\u000b", "```x\ny\n```", "```"])
+def test_a_summary_that_begins_with_a_fence_can_be_read_back(summary: str) -> None:
+    blocks = [CodeBlock(Lang.PYTHON, "a.py", b"x", summary=summary), CodeBlock(Lang.PYTHON, "b.py", b"y")]
+    text = render_blocks(blocks, "utf8-bytes", mode=Mode.MARKDOWN, verbosity="summary").text
+    assert MARKUPS[Mode.MARKDOWN].bodies(text) == [summary, "y"]
+
+
 @settings(max_examples=600)
 @given(st.lists(blocks, min_size=1, max_size=4), modes, st.booleans())
 @example([FileTreeBlock("(summary)", (TreeEntry(""),))], Mode.MARKDOWN, False)

@@ -1,7 +1,8 @@
 """What changed in the working tree, by git: a block for each file.
 
 Git is run with nothing that a repository can configure to run a program of its own: no pager, no external
-diff, no text conversion, no file system monitor.
+diff, no text conversion, no file system monitor, no filter of contents, nothing fetched, and no look into
+submodules, which have configurations of their own. So a file that a filter would change is compared as it is.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tokenbox.content.blocks import DiffBlock, Hunk
@@ -16,7 +18,7 @@ from tokenbox.errors import TokenboxError
 from tokenbox.pack.names import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 HEAD = "HEAD"
 
@@ -44,9 +46,18 @@ _DIFF = (
         "--diff-algorithm=histogram",
         "--no-indent-heuristic",
         "--submodule=short",
+        "--ignore-submodules=dirty",
         "--relative",
     ),
 )
+_ENVIRONMENT = {
+    "LC_ALL": "C",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",
+}
+_FILTER = re.compile(r"filter\..*\.(?:clean|process|required)\Z", re.DOTALL)
 _FILE = re.compile(rb"^diff --git ", re.MULTILINE)
 _HUNK = re.compile(rb"^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@.*\n", re.MULTILINE)
 # What is said of a file beside its lines, and worth telling.
@@ -72,16 +83,32 @@ def git_diff(root: str, revision: str, paths: Sequence[str]) -> list[DiffBlock]:
             f"{revision[:60]!r} is no revision. Name a commit, branch or tag.", revision=revision
         )
     _run([*_GIT, "rev-parse", "--is-inside-work-tree"], root)  # or diff would compare plain files
-    output = _run([*_GIT, *_DIFF, revision, "--", *(paths or ["."])], root)
+    configured = _run([*_GIT, "config", "--null", "--name-only", "--list"], root)
+    output = _run([*_GIT, *_DIFF, revision, "--", *(paths or ["."])], root, _no_filters(configured))
     starts = [match.start() for match in _FILE.finditer(output)]
     ends = [*starts[1:], len(output)][: len(starts)]
     return [_block(output[start:end]) for start, end in zip(starts, ends, strict=True)]
 
 
-def _run(command: Sequence[str], folder: str) -> bytes:
+def _no_filters(configured: bytes) -> dict[str, str]:
+    """The environment that undoes each filter among the NUL-ended names of what is configured."""
+    names = {os.fsdecode(name) for name in configured.split(b"\0")}
+    drivers = sorted({name.rpartition(".")[0] for name in names if _FILTER.match(name)})
+    undone = [
+        (f"{driver}.{variable}", value)
+        for driver in drivers
+        for variable, value in (("clean", ""), ("process", ""), ("required", "false"))
+    ]
+    settings = {"GIT_CONFIG_COUNT": str(len(undone))}
+    for i, (key, value) in enumerate(undone):
+        settings[f"GIT_CONFIG_KEY_{i}"], settings[f"GIT_CONFIG_VALUE_{i}"] = key, value
+    return settings
+
+
+def _run(command: Sequence[str], folder: str, settings: Mapping[str, str] = MappingProxyType({})) -> bytes:
     # What the environment says of git's programs and of where the repository is would undo the above.
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    environment = {**kept, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
+    environment = {**kept, **_ENVIRONMENT, **settings}
     try:
         ended = subprocess.run(  # noqa: S603  # a fixed program, and no shell
             command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False

@@ -9,11 +9,13 @@ every machine.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
+from tokenbox.pack.globs import Glob
+
 if TYPE_CHECKING:
-    import re
     from collections.abc import Iterable, Iterator
 
 RULE_FILES = (".gitignore", ".tokenboxignore")
@@ -35,8 +37,6 @@ DEFAULT_RULES = (
 )
 # Far more than any rules take; a file that is named like rules and never ends is none.
 _MAX_BYTES = 1 << 20
-# The group of the library's expressions that matches where a folder ends and what is inside begins.
-_INSIDE = "ps_d"
 
 
 class Rules:
@@ -76,8 +76,11 @@ class Rules:
 
     def say(self, name: str) -> bool | None:
         """What these rules alone say; None if nothing."""
-        asked = self._way + name[len(self._folder) :]
-        return next((p.ignores for p in self._patterns if p.matches(asked)), None) if asked else None
+        asked = os.fsencode(self._way + name[len(self._folder) :])
+        if not asked or not self._patterns:
+            return None
+        path, is_folder = asked.removesuffix(b"/"), asked.endswith(b"/")
+        return next((p.ignores for p in self._patterns if p.matches(path, is_folder=is_folder)), None)
 
     def inside(self, folder: str, absolute: str, names: Iterable[str]) -> Rules:
         """The rules in ``folder``, whose entries are ``names``."""
@@ -104,49 +107,29 @@ def read_rules(folder: str, name: str) -> list[str]:
             text = os.fsdecode(file.read(_MAX_BYTES))
         except OSError:
             return []
-    return text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
+    return text.removeprefix("\ufeff").split("\n")
 
 
 class _Pattern(NamedTuple):
-    """One line of rules.
-
-    The library's expressions match what is inside a folder too. A walk asks about the folder first, and what
-    is said of it is not said again of what is inside: ``!folder/`` takes in no file.
-    """
+    """One line of rules. ``expression`` matches a path, or its last step, whole."""
 
     ignores: bool
     folders_only: bool
-    expression: re.Pattern[str]
+    name_only: bool
+    expression: re.Pattern[bytes]
 
-    def matches(self, path: str) -> bool:
-        """Whether the line is about ``path`` itself; that of a folder ends in a slash."""
-        if self.folders_only and not path.endswith("/"):
+    def matches(self, path: bytes, *, is_folder: bool) -> bool:
+        """Whether the line is about ``path`` itself, not only about a folder above it."""
+        if self.folders_only and not is_folder:
             return False
-        asked = path if self.folders_only else path.removesuffix("/")
-        match = self.expression.search(asked)
-        if match is None:
-            return False
-        if not self.expression.pattern.startswith("^"):  # * and */, which any name matches
-            return True
-        inside = match.start(_INSIDE) if _INSIDE in self.expression.groupindex else -1
-        return inside < 0 or inside == len(asked) - 1
+        asked = path.rpartition(b"/")[2] if self.name_only else path
+        return self.expression.fullmatch(asked) is not None
 
 
 def _patterns(lines: Iterable[str]) -> tuple[_Pattern, ...]:
-    """The lines as patterns, last first; without those that are none (git passes over them, too)."""
-    from pathspec import GitIgnoreSpec  # noqa: PLC0415  # only packing needs it
-
-    patterns = []
-    for line in lines:
-        if not line.strip() or line.startswith("#"):
-            continue
-        try:
-            found = GitIgnoreSpec.from_lines([line], backend="simple").patterns
-        except ValueError:
-            continue
-        patterns += [
-            _Pattern(p.include, line.rstrip(" ").endswith("/"), p.regex)
-            for p in found
-            if p.include is not None and p.regex is not None
-        ]
-    return tuple(reversed(patterns))
+    """The lines as patterns, last first."""
+    globs = [glob for line in lines if (glob := Glob.of(line)) is not None]
+    return tuple(
+        _Pattern(not glob.negative, glob.folders_only, glob.name_only, re.compile(glob.source, re.DOTALL))
+        for glob in reversed(globs)
+    )

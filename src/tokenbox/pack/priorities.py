@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tokenbox.content.block_kinds import Priority
 from tokenbox.errors import TokenboxError
+from tokenbox.pack.globs import Glob, files_in
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Sequence
-
-    from pathspec import GitIgnoreSpec
 
 # Written as in .gitignore. Everything else is normal; docs/pack.md has the same table.
 DEFAULT_PRIORITIES: tuple[tuple[Priority, tuple[str, ...]], ...] = (
@@ -76,11 +77,7 @@ class PriorityRule:
                 glob=glob,
                 name=name,
             )
-        try:
-            _spec([glob])
-        except ValueError as error:
-            raise PriorityProblem(f"{source}: {glob[:200]!r} is no pattern: {error}.", glob=glob) from None
-        if not glob.strip() or glob.startswith(("#", "!")):
+        if Glob.of(glob) is None or glob.startswith("!"):
             raise PriorityProblem(
                 f"{source}: {glob[:200]!r} is no pattern of files. Use one as in .gitignore.", glob=glob
             )
@@ -106,16 +103,15 @@ class Priorities:
 
     def asked(self, path: str) -> Priority | None:
         """What the rules that were given say."""
-        return next((priority for priority, spec in self._rules if spec.match_file(path)), None)
+        name = os.fsencode(path)
+        return next((priority for priority, spec in self._rules if spec.fullmatch(name)), None)
 
     def default(self, path: str) -> Priority:
         """What the table above says; of several classes the least urgent."""
-        matching = [priority for priority, spec in self._defaults if spec.match_file(path)]
+        name = os.fsencode(path)
+        matching = [priority for priority, spec in self._defaults if spec.fullmatch(name)]
         return max(matching, default=Priority.NORMAL)
 
 
-def _spec(globs: Sequence[str]) -> GitIgnoreSpec:
-    from pathspec import GitIgnoreSpec  # noqa: PLC0415  # only packing needs it
-
-    # Its other backends refuse names that are not UTF-8.
-    return GitIgnoreSpec.from_lines(globs, backend="simple")
+def _spec(globs: Sequence[str]) -> re.Pattern[bytes]:
+    return files_in(glob for line in globs if (glob := Glob.of(line)) is not None)

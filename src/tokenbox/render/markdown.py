@@ -77,7 +77,7 @@ def bodies(text: str) -> list[str]:
         start, opening = head.end(), _OPEN.match(text, head.end())
         if opening is not None and (
             not opening[2]
-            or head[0].startswith("## ")
+            or (head[0].startswith("## ") and not head[0].endswith("(summary)\n\n"))
             or not head[0]
             or (head[0].startswith("### Diff") and opening[2] == "diff")
         ):
