@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.providers.fake import serving
+from tests.shell.test_servers import says, script
+
 if TYPE_CHECKING:
     from tests.llama.server import LlamaServer, StartLlama
     from tests.shell.conftest import Begin
@@ -306,3 +309,41 @@ def test_the_last_call_is_proven(start: Begin, llama: LlamaServer) -> None:
     session.take(":proof write")
     session.take("!ls .tokenbox/proof/*/")
     assert b"inputs.jsonl" in heard.output
+
+
+def test_the_budget_is_what_the_window_has_room_for(start: Begin, start_llama: StartLlama) -> None:
+    small = start_llama(n_ctx=512)
+    session, heard = start(small.url, flags=COUNTING)
+    for number in range(20):
+        session.take(f"question {number}")
+    assert heard.notices[0].endswith("is 512 tokens, so the budget is 500 and not 4,096]")
+    assert len([notice for notice in heard.notices if "not 4,096" in notice]) == 1
+    assert any("evicted" in notice for notice in heard.notices)
+    assert heard.problems == []
+    session.take(":budget 400")
+    assert session.context.budget == 400
+
+
+def test_a_key_comes_from_the_keyring(start: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def get_password(service: str, entry: str) -> str:
+        asked.append((service, entry))
+        return "key-from-the-ring"
+
+    monkeypatch.setattr("keyring.get_password", get_password)
+    with serving({"/v1/chat/completions": script(says("key-from-the-ring"))}) as server:
+        session, heard = start(settings=f'[models.m]\nendpoint = "{server.url}"\nkeyring = "mine"\n')
+        session.take("hello")
+        assert server.asked[-1].headers["Authorization"] == "Bearer key-from-the-ring"
+    assert asked == [("tokenbox", "mine")]
+    assert heard.pieces == ["***"]
+
+
+def test_the_prompt_has_its_fields(start: Begin) -> None:
+    flags = {"shell.prompt": "{session} {folder} {status} {cost} {model}$ "}
+    session, _ = start(flags=flags)
+    session.take("!cd /; false")
+    assert session.prompt() == "new / 1 $0 no model$ "
+    with pytest.raises(Exception, match=r"a prompt has no \{nosuch\}"):
+        start(flags={"shell.prompt": "{nosuch}"})

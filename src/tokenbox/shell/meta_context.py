@@ -69,7 +69,7 @@ def budget(session: Session, arguments: str) -> None:
         said = arguments.replace(",", "").replace("_", "")
         if not said.isascii() or not said.isdigit() or len(said) > 12:  # noqa: PLR2004  # as MAX_TOKENS of settings
             raise BadArguments(":budget takes a whole number of tokens, as in :budget 8000")
-        conversation.token_budget = int(said)
+        session.set_budget(int(said))
         session.record.settings_changed()
     total = session.context.total(offered=True)
     session.screen.text(

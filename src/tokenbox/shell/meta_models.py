@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.config.setting import shown
 from tokenbox.providers import tokenize_supported
+from tokenbox.shell import talking
 from tokenbox.shell.errors import BadArguments
 from tokenbox.shell.figures import figure
 
@@ -29,11 +30,7 @@ def model(session: Session, arguments: str) -> None:
         f"{models.name}: {models.target.model} at {models.target.root}; "
         f"the context is {figure(total)} tokens ({total.source})"
     )
-    window = models.window()
-    if window is not None and window < session.context.budget:
-        session.screen.notice(
-            f"[its window is {window:,} tokens, and the budget {session.context.budget:,}: see :budget]"
-        )
+    talking.fit_window(session)
 
 
 def models(session: Session, arguments: str) -> None:

@@ -90,7 +90,7 @@ def _restore(session: Session, settings: object, model: str | None) -> None:
         return
     budget = settings.get("token_budget")
     if isinstance(budget, int) and not isinstance(budget, bool) and budget >= 0:
-        session.context.conversation.token_budget = budget
+        session.set_budget(budget)
     session.proposals_on = settings.get("tools") is True
 
 

@@ -11,7 +11,6 @@ reaches it and nobody else. Elsewhere it has a pipe and no input.
 from __future__ import annotations
 
 import os
-import pty
 import selectors
 import shutil
 import signal
@@ -42,7 +41,9 @@ eval "$1"
 _OURS: Final = frozenset({"_", "SHLVL", "__status"})  # of the reporting shell, not of the user
 _CHUNK: Final = 65_536
 _LOOK_SECONDS: Final = 0.05  # how often to see whether a command that left others behind has ended
-_INTERRUPTS: Final = (signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+# Without SIGKILL, as on Windows, nothing here runs, but `tokenbox ask` may import it.
+_KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
+_INTERRUPTS: Final = (signal.SIGINT, signal.SIGINT, signal.SIGTERM, _KILL)
 _NOT_FOUND, _SIGNALLED = 127, 128
 
 
@@ -124,7 +125,7 @@ def run(command: str, place: Place, show: Callable[[bytes], None], keyboard: Key
     if not os.path.isdir(place.folder):  # noqa: PTH112
         return _impossible(command, place, show, f"{place.folder} is no folder any more: cd to another.\n")
     ours, theirs = os.pipe()
-    source, other = pty.openpty() if keyboard is not None else os.pipe()
+    source, other = _terminal() if keyboard is not None else os.pipe()
     try:
         terminal = os.ttyname(other) if keyboard is not None else ""
         if keyboard is not None:
@@ -164,6 +165,12 @@ def run(command: str, place: Place, show: Callable[[bytes], None], keyboard: Key
     after = _reported(bytes(report), place)
     status = _SIGNALLED - status if status < 0 else status
     return Ran(command, output, replace(after, status=status), time.monotonic() - started, typed)
+
+
+def _terminal() -> tuple[int, int]:
+    import pty  # noqa: PLC0415  # where there is a terminal, there is pty
+
+    return pty.openpty()
 
 
 def _shell(place: Place) -> str:
@@ -241,7 +248,7 @@ class _Pump:
                 return work()
             except KeyboardInterrupt:
                 with suppress(OSError):
-                    os.killpg(self._process.pid, next(self._interrupts, signal.SIGKILL))
+                    os.killpg(self._process.pid, next(self._interrupts, _KILL))
 
 
 def _read(descriptor: int) -> bytes:

@@ -47,6 +47,7 @@ class Session:
     mcp: McpTools
     template: Template
     new_id: Callable[[], str]
+    wanted_budget: int
     proposals_on: bool = False
     evictions: list[Step] = field(default_factory=list)  # since the last call
     last_call: Evidence | None = None
@@ -157,6 +158,10 @@ class Session:
             }
         )
 
+    def set_budget(self, tokens: int) -> None:
+        """The budget that is wanted; a model's window may have room for less."""
+        self.wanted_budget = self.context.conversation.token_budget = tokens
+
     def complete(self, words: Sequence[str]) -> list[tuple[str, str]]:
         """See :func:`tokenbox.shell.meta.completions`."""
         return meta.completions(self, words)
@@ -169,7 +174,7 @@ class Session:
         """What a session is set to beside its messages. No key is among it."""
         project = self.context.project
         return {
-            "token_budget": self.context.budget,
+            "token_budget": self.wanted_budget,
             "project": None if project is None else project.path,
             "tools": self.proposals_on,
             "folder": self.place.folder,

@@ -105,6 +105,7 @@ def begin(screen: Screen, config: Config, world: World, wishes: Wishes = Wishes(
         mcp,
         Template(settings.prompt),
         world.new_id,
+        settings.token_budget,
         proposals_on=settings.tools,
     )
     if settings.summarize:

@@ -53,6 +53,7 @@ def say(session: Session, text: str) -> None:
     """
     if session.models.target.endpoint is None:
         raise NoModel.of(session.models.names)
+    fit_window(session)
     context, offers = session.context, list(session.context.offers)
     question = context.ask(session.models.keys.hidden_in(text))
     try:
@@ -83,6 +84,23 @@ def say(session: Session, text: str) -> None:
         make_room(session)
         check_cap(session, category)
     session.screen.notice(f"[stopped: the model called tools {MOST_ROUNDS} times for one question]")
+
+
+def fit_window(session: Session) -> None:
+    """Let the budget be what is wanted, or what the model's window has room for beside the answer."""
+    conversation, window = session.context.conversation, session.models.window()
+    budget = session.wanted_budget
+    if window is not None:
+        reserved = session.models.reserve_output
+        room = window - (0 if reserved is None else reserved)
+        budget = min(budget, room if room > 0 else window)
+    if conversation.token_budget != budget:
+        conversation.token_budget = budget
+        if budget < session.wanted_budget:
+            session.screen.notice(
+                f"[the window of {session.models.label} is {window:,} tokens, so the budget is {budget:,} "
+                f"and not {session.wanted_budget:,}]"
+            )
 
 
 def keep(session: Session, numbers: Sequence[int]) -> None:

@@ -1,0 +1,117 @@
+"""``tokenbox ask``: one question, with a pipe as its context."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.providers.fake import serving
+from tests.shell.test_servers import says, script
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.llama.server import LlamaServer
+
+
+class Ask:
+    """Runs the program, as a script does."""
+
+    def __init__(self, folder: Path) -> None:
+        self.env = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "TOKENBOX_POLICY_RESERVE_OUT": "12",
+            "TOKENBOX_TOKENIZE_USE_ENDPOINT": "true",
+        }
+        self.folder = folder
+
+    def __call__(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [sys.executable, "-m", "tokenbox", "ask", *arguments],
+            input=stdin,
+            env=self.env,
+            cwd=self.folder,
+            capture_output=True,
+            check=False,
+        )
+
+
+@pytest.fixture
+def ask(tmp_path: Path) -> Ask:
+    return Ask(tmp_path)
+
+
+def test_the_answer_is_on_standard_output(ask: Ask) -> None:
+    with serving(
+        {"/v1/models": {"data": [{"id": "m"}]}, "/v1/chat/completions": script(says("42", " it is"))}
+    ) as server:
+        ran = ask("--endpoint", server.url, "What", "is it?")
+        sent = server.asked[-1].body
+    assert (ran.stdout, ran.stderr, ran.returncode) == (b"42 it is\n", b"", 0)
+    assert sent["messages"] == [{"role": "user", "content": "What is it?"}]
+
+
+def test_a_pipe_is_cut_to_the_budget_and_the_record_says_so(ask: Ask, llama: LlamaServer) -> None:
+    data = "\n".join(f"line {n} of the log" for n in range(2000)).encode()
+    ran = ask("--endpoint", llama.url, "--budget", "300", "--json", "What went wrong?", stdin=data)
+    assert ran.returncode == 0
+    record = json.loads(ran.stdout)
+    assert record["prompt"]["tokens"] <= 300
+    assert record["prompt"]["exact"] is True
+    assert record["usage"]["input_tokens"] == record["prompt"]["tokens"]
+    assert 0 < record["input"]["kept"] < record["input"]["tokens"]
+    assert b"the middle is left out" in ran.stderr
+
+
+def test_what_fits_is_sent_whole(ask: Ask) -> None:
+    with serving(
+        {"/v1/models": {"data": [{"id": "m"}]}, "/v1/chat/completions": script(says("fine"))}
+    ) as server:
+        ran = ask("--endpoint", server.url, "--system", "Be brief.", "ok?", stdin=b"\x1b[31mred\x1b[0m\n\n")
+        messages = server.asked[-1].body["messages"]
+    assert ran.returncode == 0
+    assert [message["content"] for message in messages] == ["Be brief.", "red\n\nok?"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "status", "code"),
+    [
+        (("--budget", "3", "a question with more tokens than that"), b"", 3, "context_critical_overflow"),
+        (("what?",), b"\x00\x01binary", 2, "bad_arguments"),
+        (("--model", "nosuch", "what?"), b"", 2, "server_failed"),
+    ],
+)
+def test_failures_have_their_status_and_code(
+    ask: Ask, arguments: tuple[str, ...], stdin: bytes, status: int, code: str
+) -> None:
+    routes = {"/v1/models": {"data": [{"id": "m"}]}, "/v1/chat/completions": (500, {"error": "broken"})}
+    with serving(routes) as server:
+        ran = ask("--endpoint", server.url, "--json", *arguments, stdin=stdin)
+    assert (ran.returncode, json.loads(ran.stdout)["error"]["code"]) == (status, code)
+    assert f"({code})".encode() in ran.stderr
+    assert b"Traceback" not in ran.stderr
+
+
+def test_a_server_that_is_not_there_is_said_once(ask: Ask) -> None:
+    ran = ask("--endpoint", "http://127.0.0.1:9", "what?")
+    assert ran.returncode == 2
+    assert ran.stderr.count(b"error:") == 1
+    assert b"(connection_refused)" in ran.stderr
+
+
+def test_what_it_cost_is_in_the_ledger(ask: Ask, llama: LlamaServer) -> None:
+    assert ask("--endpoint", llama.url, "hello").returncode == 0
+    cost = subprocess.run(
+        [sys.executable, "-m", "tokenbox", "cost", "--json"],
+        env=ask.env,
+        cwd=ask.folder,
+        capture_output=True,
+        check=True,
+    )
+    assert json.loads(cost.stdout)["total"]["calls"] == 1
