@@ -132,7 +132,8 @@ def test_a_server_that_is_gone_leaves_the_context_as_it_was(start: Begin, start_
     assert heard.problems[-1].code == "connection_refused"
     assert session.context.messages() == before
     session.take(":cost detail")
-    assert heard.tables[-1][1][2] == "2"  # the failed call is in the ledger
+    assert heard.tables[-1][1][2] == "2"  # the refused call is in the ledger
+    assert heard.tables[-1][1][5] == "12"  # and has used nothing
 
 
 def test_outputs_are_offered_to_the_next_question_within_their_budget(
@@ -338,6 +339,15 @@ def test_a_key_comes_from_the_keyring(start: Begin, monkeypatch: pytest.MonkeyPa
         assert server.asked[-1].headers["Authorization"] == "Bearer key-from-the-ring"
     assert asked == [("tokenbox", "mine")]
     assert heard.pieces == ["***"]
+
+
+def test_a_key_that_is_not_set_is_said_before_anything_is_sent(start: Begin) -> None:
+    with serving({}) as server:
+        session, heard = start(settings=f'[models.m]\nendpoint = "{server.url}"\nkey_env = "MY_KEY"\n')
+        session.take("hello")
+        assert server.asked == []
+    assert heard.problems[-1].message == "the key MY_KEY of m is not set: export it before you start."
+    assert session.context.messages() == []
 
 
 def test_the_prompt_has_its_fields(start: Begin) -> None:

@@ -61,6 +61,7 @@ def ask(session: Session, question: str, given: bytes = b"") -> Asked:
     text = clean(given)
     if text is None:
         raise BadArguments("what comes in the pipe is no text, so no model can read it.")
+    session.models.check_key()
     talking.fit_window(session)
     hidden = session.models.keys.hidden_in
     size, kept = _put(session, hidden(text).strip("\n"), hidden(question))

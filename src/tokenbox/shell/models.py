@@ -160,6 +160,17 @@ class Models:
             self._counts[key] = found
         return self._counts[key]
 
+    def check_key(self) -> None:
+        """Raises :class:`KeyNotSent` if the model needs a key that is not there."""
+        connection = None if self._endpoint is not None else self._config.connection(self.name)
+        if connection is None or self.target.key is not None:
+            return
+        where, how = connection.key_env, "export it before you start"
+        if where is None:
+            where, how = connection.keyring, f"keyring set {KEYRING_SERVICE} {connection.keyring}"
+        if where is not None:
+            raise KeyNotSent(f"the key {where} of {self.name} is not set: {how}.", model=self.name)
+
     def window(self) -> int | None:
         """The context window of the current model, None if it is not known or its server cannot be asked."""
         if self.target.endpoint is None:

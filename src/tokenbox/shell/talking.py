@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Final
 
 from tokenbox.errors import TokenboxError
 from tokenbox.ledger import UNKNOWN_USAGE, Call, Category, Outcome, Prediction, Usage, cap_at_dollars
-from tokenbox.providers.errors import ProviderError
+from tokenbox.providers.errors import (
+    AuthenticationFailed,
+    ConnectionLost,
+    InvalidRequest,
+    InvalidTarget,
+    ProviderError,
+    RateLimited,
+    RequestRejected,
+    ServerUnreachable,
+)
 from tokenbox.providers.events import FinishReason, ReasoningDelta, TextDelta
 from tokenbox.shell import proposals
 from tokenbox.shell.errors import NoModel, NoSummary
@@ -31,6 +40,11 @@ if TYPE_CHECKING:
 # A model that calls tools this often for one question goes in circles.
 MOST_ROUNDS: Final = 25
 SUMMARY_TOKENS: Final = 512
+# No model has read a word of what ended so, and nobody is charged for it.
+NOT_ANSWERED: Final = (
+    *(InvalidTarget, InvalidRequest, ServerUnreachable),
+    *(AuthenticationFailed, RateLimited, RequestRejected),
+)
 SUMMARIZE: Final = (
     "Summarize the conversation below for the one who goes on with it: facts, decisions, open questions, "
     "names, figures. Write plain text, in at most 200 words."
@@ -53,6 +67,7 @@ def say(session: Session, text: str) -> None:
     """
     if session.models.target.endpoint is None:
         raise NoModel.of(session.models.names)
+    session.models.check_key()
     fit_window(session)
     context, offers = session.context, list(session.context.offers)
     question = context.ask(session.models.keys.hidden_in(text))
@@ -245,7 +260,7 @@ def call(
         shown.end()
         screen.answer_ends()
         answer = replace(stream.answer, text=session.models.keys.hidden_in(stream.answer.text))
-        usage, exact = used(session, answer, counted, outcome)
+        usage, exact = used(session, answer, counted, outcome, error)
         record.call(started.end(record.now(), usage, price, exact=exact, outcome=outcome))
     return Ended(answer, outcome, error)
 
@@ -270,10 +285,14 @@ class Hidden:
             self._held = ""
 
 
-def used(session: Session, answer: ChatAnswer, counted: TokenCount, outcome: Outcome) -> tuple[Usage, bool]:
-    """What the call used: as the server said, else as counted here, which is an estimate."""
+def used(
+    session: Session, answer: ChatAnswer, counted: TokenCount, outcome: Outcome, error: TokenboxError | None
+) -> tuple[Usage, bool]:
+    """What the call used: as the server said, else as counted here, an estimate; nothing if refused."""
     if answer.usage is not None:
         return answer.usage, True
+    if isinstance(error, NOT_ANSWERED) and not isinstance(error, ConnectionLost):
+        return Usage(0, 0), True
     if outcome is Outcome.FAILED and not answer.text:
         return UNKNOWN_USAGE, False
     return Usage(counted.value, session.models.count_text(answer.text + answer.reasoning).value), False
