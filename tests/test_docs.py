@@ -38,6 +38,7 @@ one
 """
 
 
+@pytest.mark.slow  # make check runs them too
 @pytest.mark.parametrize("path", documents(), ids=lambda path: path.name)
 def test_what_a_document_shows_is_what_happens(path: Path) -> None:
     runs = check_blocks(path.name, path.read_text(encoding="utf-8"))

@@ -42,6 +42,7 @@ def test_a_bundle_is_right(name: str, texts: bool) -> None:
     assert hashlib.sha256(files[MANIFEST]).hexdigest() == bundle_id
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "texts"), [("layout", False), *((name, True) for name in EXAMPLES)])
 def test_a_flip_of_any_byte_is_found(name: str, texts: bool) -> None:
     bundle_id, files = files_of(EXAMPLES[name](), texts=texts)
@@ -228,6 +229,7 @@ def test_bundles_of_another_process_are_the_same(seed: str) -> None:
         )
 
 
+@pytest.mark.slow
 def test_an_archive_round_trips_and_every_byte_of_it_counts() -> None:
     bundle_id, files = files_of(EXAMPLES["blocks"](), texts=True)
     data = b"".join(archived(bundle_id, files.items()))

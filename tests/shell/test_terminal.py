@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from tests.llama.server import LlamaServer, StartLlama
 
+# Each waits for real processes and a real server.
+pytestmark = pytest.mark.slow
+
 SECONDS = 15
 
 

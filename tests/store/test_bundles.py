@@ -79,6 +79,7 @@ def test_files_have_the_permissions_that_the_user_wants(tmp_path: Path) -> None:
     assert (path / "manifest.json").stat().st_mode & 0o777 == 0o640
 
 
+@pytest.mark.slow
 def test_killed_at_any_step(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.store.kill_writers", str(tmp_path / "proof")],
