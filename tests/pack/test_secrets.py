@@ -18,6 +18,10 @@ SECRETS = {
     "Stripe Access Key": "sk_live_" + "abcdefgh12345678ijklmnop",
     "JSON Web Token": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjMifQ.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U",
     "Slack Token": "xoxb-" + "123456789012-abcdefghij",
+    "Anthropic API Key": "sk-ant-" + "api03-" + "Xy9_aB-3" * 11 + "AA",
+    "OpenAI API Key": "sk-proj-" + "Ab3_dE-6" * 8,
+    "Google API Key": "AIza" + "SyD-9tSrke72PouQMnMX-a7eZSW0jkFMBWY",
+    "Hugging Face Token": "hf_" + "aB3dE6gH9j" * 3 + "kLmN",
 }
 
 
@@ -28,6 +32,11 @@ def test_no_part_of_a_token_is_left(kind: str, secret: str) -> None:
     assert cleaned.decode() == f"x = 1\ntoken = '[redacted: {kind}]'  # é\ny = 2\n"
     assert [(note.path, note.line, note.detail) for note in notes] == [("a.py", 2, kind)]
     assert secret not in str(notes)
+
+
+def test_fine_grained_tokens_of_github() -> None:
+    token = "github_pat_" + "11ABCDEFG0" * 2 + "_" + "aB3dE6gH9j" * 5
+    assert redact(f"x: {token}\n".encode(), "a.yml")[0] == b"x: [redacted: GitHub Token]\n"
 
 
 def test_a_private_key_goes_whole_and_lines_stay() -> None:
@@ -52,6 +61,9 @@ def test_passwords_by_their_names() -> None:
 @pytest.mark.parametrize(
     "line",
     [
+        'key = "sk-ant-api03-xxxxxxxxxxxxxxxxxxxxxxxx"  # yours',
+        'key = "sk-proj-..."',
+        ".task-proj-3 { color: red } /* risk-ant-hills-and-other-long-words-2 */",
         "password = getpass()",
         'password = "password"',
         'secret_name = "the name of it"',

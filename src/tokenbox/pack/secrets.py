@@ -84,6 +84,16 @@ NOT_USED = {
     "IPPublicDetector": "an address is no secret",
     "PrivateKeyDetector": "finds the first line only; a whole key is found here",
 }
+# What the detectors do not know, and who packs files for a model is likely to have: what a line must have in
+# any case, and the secret itself.
+KEYS = {
+    "Anthropic API Key": (r"sk-ant-", r"sk-ant-[a-z0-9]{2,12}-(?=[\w-]*[0-9])[\w-]{20,}"),
+    "OpenAI API Key": (r"sk-(?:proj|svcacct|admin)-", r"sk-(?:proj|svcacct|admin)-(?=[\w-]*[0-9])[\w-]{20,}"),
+    "Google API Key": (r"aiza[0-9a-z_-]{35}", r"AIza[\w-]{35}"),
+    "Hugging Face Token": (r"hf_[a-z0-9]{30}", r"hf_[A-Za-z0-9]{30,}"),
+    "GitHub Token": (r"github_pat_", r"github_pat_[A-Za-z0-9_]{22,}"),
+}
+_KEYS = {kind: re.compile(rf"(?<!\w){value}", re.ASCII) for kind, (_, value) in KEYS.items()}
 _PRIVATE_KEY = "Private Key"
 _KEY = re.compile(
     rb"(-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)([^-]{40,20000}?)(?=-----END|\Z|\n\s*\n)"
@@ -168,6 +178,8 @@ def _suspicious_lines(content: bytes) -> Iterator[tuple[int, int]]:
 
 def _may_hold_one(line: str, path: str) -> bool:
     """Whether the detectors have to be asked at all."""
+    if any(value.search(line) for value in _KEYS.values()):
+        return True
     bare = _BARE_VALUES.search(path) is not None
     return any(
         asks.search(line) is not None and (needs is None or needs.search(line) is not None)
@@ -195,7 +207,8 @@ def _gate() -> re.Pattern[bytes]:
 
     options = re2.Options()
     options.case_sensitive = False
-    pattern: re.Pattern[bytes] = re2.compile("|".join(DETECTORS.values()).encode(), options)
+    asks = [*DETECTORS.values(), *(ask for ask, _ in KEYS.values())]
+    pattern: re.Pattern[bytes] = re2.compile("|".join(asks).encode(), options)
     return pattern
 
 
@@ -205,6 +218,9 @@ def _secrets_in(line: str, path: str) -> Iterator[_Finding]:
 
     if is_line_allowlisted(path, line, get_code_snippet([line], 1)):
         return
+    for kind, key in _KEYS.items():
+        for match in key.finditer(line):
+            yield _Finding(kind, match[0])
     for plugin, asks in _detectors():
         if asks.search(line) is None:
             continue
