@@ -10,7 +10,7 @@ EDITABLE := $(PIP) install --quiet --no-deps --no-build-isolation --editable .
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test quick check bench fuzz golden lock clean
+.PHONY: help demo test quick clients check bench fuzz golden lock clean
 
 help:  ## show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -23,6 +23,10 @@ test: $(VENV)/dev.stamp  ## run all tests
 
 quick: $(VENV)/dev.stamp  ## run the everyday tests: all but the slow ones
 	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+
+clients: $(VENV)/dev.stamp  ## install the official clients and send their requests through the gateway
+	PYTHON=$(CURDIR)/$(BIN)/python tests/clients/setup
+	$(BIN)/python -m pytest tests/clients $(ARGS)
 
 check: $(VENV)/dev.stamp  ## lint, formatting, types, import direction, docs
 	$(BIN)/ruff check
@@ -64,7 +68,7 @@ lock: $(VENV)/demo.stamp  ## recompile requirements/*.txt; ARGS=--upgrade takes 
 		pyproject.toml requirements/build.in
 
 clean:  ## remove everything that make made
-	rm -rf $(VENV) bench/.venv* build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) bench/.venv* tests/clients/.venv-* tests/clients/node/node_modules build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests tools examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(BIN)/python:

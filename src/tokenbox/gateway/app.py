@@ -251,7 +251,7 @@ class Request:
         assert self.verdict is not None  # noqa: S101  # judged before
         body, hide_usage = self.services.asking.body_for(call, upstream)
         headers = upstream.forwarded(self.incoming.headers, grant.forwarded_key)
-        headers["x-request-id"] = self.request_id
+        headers.append((b"x-request-id", self.request_id.encode()))
         async with upstream.place():
             self.services.began(self)
             self.was_sent = True

@@ -29,7 +29,7 @@ from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.routes import Routes
 from tokenbox.gateway.services import NoAccounts, OpenDoor
 from tokenbox.gateway.spool import Spool, SpoolError
-from tokenbox.gateway.upstream import Upstream, make_session
+from tokenbox.gateway.upstream import Upstream
 from tokenbox.providers.kinds import Kind
 from tokenbox.store.quotas import SqlQuotas
 from tokenbox.store.redis_quotas import RedisQuotas
@@ -39,8 +39,6 @@ from tokenbox.store.threads import StoreThreads
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date
-
-    import aiohttp
 
     from tokenbox.catalog import Price
     from tokenbox.gateway.app import Request
@@ -100,15 +98,11 @@ class Standing:
         self.door: Door = OpenDoor()
         self.accounts: Accounts = NoAccounts()
         self.books: Books
-        self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop
 
     async def open(self) -> None:
         """Connections, and the thread that drains the books. Runs in the server's event loop."""
-        self._session = make_session(self.settings.limits)
-        self.upstreams = [
-            Upstream(settings, self.settings.limits, self._session) for settings in self.settings.upstreams
-        ]
+        self.upstreams = [Upstream(settings, self.settings.limits) for settings in self.settings.upstreams]
         self.models = UpstreamModels(self.settings, self.upstreams)
         await self.models.open()
         self._loop = asyncio.get_running_loop()
@@ -131,19 +125,18 @@ class Standing:
             await self.stores.quotas.close()
         self.stores.threads.close()
         self.stores.store.close()
-        if self._session is not None:
-            await self._session.close()
+        for upstream in self.upstreams:
+            upstream.close()
         self.log.write("stopped")
 
     def reload(self, settings: Settings) -> None:
         """Other policies, from the next request on. Upstreams keep their connections and their places."""
         known = {upstream.name: upstream for upstream in self.upstreams}
-        assert self._session is not None  # noqa: S101  # it runs
         upstreams = []
         for new in settings.upstreams:
             upstream = known.get(new.name)
             if upstream is None or not upstream.can_become(new):
-                upstream = Upstream(new, settings.limits, self._session)
+                upstream = Upstream(new, settings.limits)
             else:
                 upstream.settings = new
             upstreams.append(upstream)

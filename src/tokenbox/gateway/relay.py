@@ -13,14 +13,14 @@ from tokenbox.gateway.protocols import Style, with_key
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.taps import Tap
 from tokenbox.gateway.upstream import NOT_RETURNED, OURS
+from tokenbox.gateway.wire import Failure, WireError
 
 if TYPE_CHECKING:
-    import aiohttp
-
     from tokenbox.gateway.asgi import Headers, Message, Send
     from tokenbox.gateway.calls import Call
     from tokenbox.gateway.settings import Limits
     from tokenbox.gateway.upstream import Upstream
+    from tokenbox.gateway.wire import Connection
     from tokenbox.ledger.usage import Usage
 
 _OK = 200
@@ -60,7 +60,7 @@ class Relay:
 
     call: Call
     upstream: Upstream
-    answer: aiohttp.ClientResponse
+    answer: Connection
     send: Send
     limits: Limits
     request_id: str
@@ -73,7 +73,9 @@ class Relay:
     async def run(self) -> None:
         if self.answer.status != _OK:
             await self.error()
-        elif self.call.stream and self.answer.headers.get("content-type", "").startswith("text/event-stream"):
+        elif self.call.stream and (self.answer.header(b"content-type") or b"").startswith(
+            b"text/event-stream"
+        ):
             await self.stream()
         else:
             await self.whole()
@@ -83,18 +85,16 @@ class Relay:
         data = await self._body()
         value = await _object(data)
         if value is None:
-            raise self.upstream.failed("garbled")
+            raise self.upstream.failed(Failure.GARBLED)
         self.outcome.usage = self.call.protocol.usage_in(value)
         await self._send_whole(_OK, with_key(data, None, self.note))
 
     async def stream(self) -> None:
         """Event by event."""
-        import aiohttp  # noqa: PLC0415  # an extra
-
         tap = Tap(self.call.protocol, self.note, hide_usage=self.hide_usage, started=self.started)
         failure: Refusal | None = None
         try:
-            async for piece in self.answer.content.iter_any():
+            while piece := await self.answer.piece():
                 out = tap.feed(piece)
                 self.outcome.usage = tap.usage
                 if out:
@@ -102,13 +102,11 @@ class Relay:
             if rest := tap.rest():
                 await self._send_piece(rest)
             if not tap.whole:
-                failure = self.upstream.failed("broke")
-        except (aiohttp.ServerTimeoutError, TimeoutError):
-            failure = self.upstream.failed("timeout")
-        except aiohttp.ClientError:
-            failure = self.upstream.failed("broke")
+                failure = self.upstream.failed(Failure.BROKE)
+        except WireError as error:
+            failure = self.upstream.failed(error.how)
         except FrameTooLarge:
-            failure = self.upstream.failed("garbled")
+            failure = self.upstream.failed(Failure.GARBLED)
         self.outcome.usage = tap.usage
         if failure is not None:
             if not self.outcome.begun:
@@ -131,19 +129,19 @@ class Relay:
                 "The operator has to look after it.",
             )
         if status < _FIRST_ERROR:
-            raise self.upstream.failed("garbled")
+            raise self.upstream.failed(Failure.GARBLED)
         data = await self._body()
         data = self.upstream.withheld(data)
         value = await _object(data)
         if value is not None and self._has_shape(value):
             await self._send_whole(status, data)
             return
-        retry = self.answer.headers.get("retry-after")
+        retry = self.answer.header(b"retry-after")
         raise Refusal(
             status,
             "upstream_error",
             f"The upstream {self.upstream.name!r} answered {status}{_said(value, data)}",
-            headers=() if retry is None else ((b"retry-after", retry.encode("latin-1")),),
+            headers=() if retry is None else ((b"retry-after", retry),),
         )
 
     def _has_shape(self, value: dict[str, Any]) -> bool:
@@ -154,21 +152,10 @@ class Relay:
 
     async def _body(self) -> bytes:
         """The whole body of the answer."""
-        import aiohttp  # noqa: PLC0415  # an extra
-
-        pieces: list[bytes] = []
-        size = 0
         try:
-            async for piece in self.answer.content.iter_any():
-                size += len(piece)
-                if size > _MAX_ANSWER:
-                    raise self.upstream.failed("garbled")
-                pieces.append(piece)
-        except (aiohttp.ServerTimeoutError, TimeoutError):
-            raise self.upstream.failed("timeout") from None
-        except aiohttp.ClientError:
-            raise self.upstream.failed("broke") from None
-        return b"".join(pieces)
+            return await self.answer.read(_MAX_ANSWER)
+        except WireError as error:
+            raise self.upstream.failed(error.how) from None
 
     async def _send_whole(self, status: int, data: bytes) -> None:
         data = self.upstream.withheld(data)

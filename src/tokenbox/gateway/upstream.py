@@ -9,21 +9,23 @@ from typing import TYPE_CHECKING
 
 from tokenbox.gateway.asgi import json_bytes
 from tokenbox.gateway.refusals import Refusal
+from tokenbox.gateway.wire import BadHeader, Failure, Wire, WireError
 from tokenbox.providers.kinds import Kind
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    import aiohttp
-
+    from tokenbox.gateway.asgi import Headers
     from tokenbox.gateway.settings import Limits, UpstreamSettings
+    from tokenbox.gateway.wire import Connection
 
-# What belongs to one connection (RFC 9110, 7.6.1), what aiohttp sets itself, and what is between us and the
+# What belongs to one connection (RFC 9110, 7.6.1), what is set anew, and what is between us and the
 # client. The body is forwarded as it is, so that it must come uncompressed to be understood.
 NOT_FORWARDED = frozenset(
     {
         *(b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer"),
         *(b"transfer-encoding", b"upgrade", b"host", b"content-length", b"accept-encoding", b"expect"),
+        b"x-request-id",
         *(b"authorization", b"x-api-key", b"api-key", b"cookie", b"forwarded", b"via"),
     }
 )
@@ -35,8 +37,8 @@ NOT_RETURNED = frozenset(
 )
 OURS = b"x-tokenbox-"
 WITHHELD = b"[key withheld]"
-# Servers close idle connections after 5 seconds or more; a request sent into a closing one fails.
-_KEEP_SECONDS = 3.0
+# Bytes of the answer to a small question of ours.
+_MAX_REPLY = 64 << 20
 _GARBLED = 502
 
 
@@ -47,22 +49,18 @@ class Unreachable(Refusal):
 class Upstream:
     """A server with so many places; whoever finds none waits in a queue that has an end."""
 
-    def __init__(self, settings: UpstreamSettings, limits: Limits, session: aiohttp.ClientSession) -> None:
+    def __init__(self, settings: UpstreamSettings, limits: Limits) -> None:
         self.settings = settings
         self.limits = limits
-        self._session = session
         self._places = asyncio.Semaphore(settings.concurrency)
         self.kind = Kind(settings.kind)
         self.waiting = 0
         self.running = 0
-        self._base = base_url(settings.url)
+        self._wire = Wire(base_url(settings.url), limits)
 
     @property
     def name(self) -> str:
         return self.settings.name
-
-    def url(self, path: str) -> str:
-        return self._base + path
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
@@ -88,25 +86,14 @@ class Upstream:
             self.running -= 1
             self._places.release()
 
-    async def open(
-        self, path: str, query: bytes, headers: Mapping[str, str], body: bytes
-    ) -> aiohttp.ClientResponse:
+    async def open(self, path: str, query: bytes, headers: Headers, body: bytes) -> Connection:
         """The head of the answer. Raises :class:`Refusal` (502, 504) if there is none."""
-        import aiohttp  # noqa: PLC0415  # an extra
-        from yarl import URL  # noqa: PLC0415  # comes with it
-
-        url = self.url(path) + (f"?{query.decode('latin-1')}" if query else "")
+        target = path.encode() + (b"?" + query if query else b"")
         try:
-            return await self._session.post(
-                URL(url, encoded=True), data=body, headers=headers, allow_redirects=False
-            )
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
-            raise self.failed("unreachable") from None
-        except (aiohttp.ServerTimeoutError, TimeoutError):
-            raise self.failed("timeout") from None
-        except aiohttp.ClientError:
-            raise self.failed("broke") from None
-        except ValueError:
+            return await self._wire.request("POST", target, headers, body)
+        except WireError as error:
+            raise self.failed(error.how) from None
+        except BadHeader:
             raise Refusal(400, "invalid_request", "A header has characters that no header has.") from None
 
     async def ask(
@@ -116,35 +103,36 @@ class Upstream:
         return await self._asked("POST", path, json_bytes(body), client_key, seconds)
 
     async def _asked(
-        self, method: str, path: str, data: bytes | None, client_key: str | None, seconds: float
+        self, method: str, path: str, data: bytes, client_key: str | None, seconds: float
     ) -> tuple[int | None, object]:
-        import aiohttp  # noqa: PLC0415  # an extra
-
         headers = self.forwarded({b"content-type": b"application/json"}, client_key)
         try:
-            async with (
-                asyncio.timeout(seconds),
-                self._session.request(
-                    method, self.url(path), data=data, headers=headers, allow_redirects=False
-                ) as answer,
-            ):
-                return answer.status, json.loads(await answer.read())
-        except (aiohttp.ClientError, TimeoutError):
+            async with asyncio.timeout(seconds):
+                answer = await self._wire.request(method, path.encode(), headers, data)
+                try:
+                    return answer.status, json.loads(await answer.read(_MAX_REPLY))
+                finally:
+                    answer.release()
+        except (WireError, TimeoutError):
             return None, None
         except (ValueError, RecursionError):
             return _GARBLED, None
 
     async def look(self, path: str, seconds: float = 2.0) -> tuple[int | None, object]:
         """The answer to a GET of ours."""
-        return await self._asked("GET", path, None, None, seconds)
+        return await self._asked("GET", path, b"", None, seconds)
 
     def can_become(self, settings: UpstreamSettings) -> bool:
         """Whether these settings are of the same server with the same places."""
         same = ("url", "concurrency", "queue", "kind")
         return all(getattr(settings, name) == getattr(self.settings, name) for name in same)
 
-    def failed(self, how: str) -> Refusal:
-        """The error for a server that failed: ``timeout``, ``unreachable``, ``broke``, ``garbled``."""
+    def close(self) -> None:
+        """Close the connections that nobody uses."""
+        self._wire.close()
+
+    def failed(self, how: Failure) -> Refusal:
+        """The error for a server that failed."""
         kind, status, says = _FAILURES[how]
         return kind(
             status,
@@ -153,20 +141,20 @@ class Upstream:
             headers=((b"retry-after", b"1"),),
         )
 
-    def forwarded(self, headers: Mapping[bytes, bytes], client_key: str | None) -> dict[str, str]:
+    def forwarded(self, headers: Mapping[bytes, bytes], client_key: str | None) -> Headers:
         """The request's headers as the server gets them: its own key, or the client's where it has none."""
-        out = {
-            name.decode("latin-1"): value.decode("latin-1")
+        out = [
+            (name, value)
             for name, value in headers.items()
             if name not in NOT_FORWARDED and not name.startswith(OURS)
-        }
+        ]
         key = self.settings.key if self.settings.key is not None else client_key
         if key is not None:
             if self.kind is Kind.ANTHROPIC:
-                out["x-api-key"] = key
+                out.append((b"x-api-key", key.encode("latin-1", "replace")))
             else:
-                out["Authorization"] = f"Bearer {key}"
-        out["Accept-Encoding"] = "identity"
+                out.append((b"authorization", b"Bearer " + key.encode("latin-1", "replace")))
+        out.append((b"accept-encoding", b"identity"))
         return out
 
     def withheld(self, data: bytes) -> bytes:
@@ -184,31 +172,13 @@ class Upstream:
 
 
 _FAILURES = {
-    "timeout": (Refusal, 504, "did not answer in time"),
-    "unreachable": (Unreachable, 502, "cannot be reached"),
-    "broke": (Refusal, 502, "broke off the connection before it answered"),
-    "garbled": (Refusal, 502, "sent something that is no answer"),
+    Failure.TIMEOUT: (Refusal, 504, "did not answer in time"),
+    Failure.UNREACHABLE: (Unreachable, 502, "cannot be reached"),
+    Failure.BROKE: (Refusal, 502, "broke off the connection before it answered"),
+    Failure.GARBLED: (Refusal, 502, "sent something that is no answer"),
 }
 
 
 def base_url(url: str) -> str:
     """The address without a trailing ``/`` or ``/v1``: paths are given whole."""
     return url.rstrip("/").removesuffix("/v1").rstrip("/")
-
-
-def make_session(limits: Limits) -> aiohttp.ClientSession:
-    """One pool of connections for all upstreams. Takes no settings from the environment: no proxy."""
-    import aiohttp  # noqa: PLC0415  # an extra
-
-    timeout = aiohttp.ClientTimeout(
-        total=limits.total_seconds, sock_connect=limits.connect_seconds, sock_read=limits.idle_seconds
-    )
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_SECONDS, enable_cleanup_closed=False),
-        timeout=timeout,
-        auto_decompress=False,
-        trust_env=False,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
-        read_bufsize=1 << 18,
-    )

@@ -1,0 +1,167 @@
+"""A load: ``load.py URL BODY CONNECTIONS SECONDS SEED`` prints what it measured as JSON.
+
+Each connection sends a request when the answer to the last one is whole. No two bodies are the same:
+
+``cold``          two messages of 700 words that nobody has seen
+``conversation``  ten messages of 70 words, of which eight were in the request before
+``stream``        as ``cold``, answered as a stream
+``long``          one message of about 100,000 tokens that nobody has seen
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sys
+import time
+from collections import deque
+from pydoc_data.topics import topics
+from typing import Any
+from urllib.parse import urlsplit
+
+import uvloop
+
+WORDS = 700
+LONG = 100_000
+_WARM = 0.2
+PROSE = " ".join(topics.values()).split()
+TWICE = PROSE * 2
+
+
+class Bodies:
+    """Bodies of one connection."""
+
+    def __init__(self, kind: str, seed: str) -> None:
+        self._random = random.Random(seed)
+        self._seed = seed
+        self._number = 0
+        self._turns: deque[dict[str, str]] = deque(maxlen=10)
+        self._make = getattr(self, kind)
+
+    def next(self) -> bytes:
+        self._number += 1
+        return json.dumps({"model": "gpt-4o", **self._make()}).encode()
+
+    def text(self, words: int) -> str:
+        """So many words that were never sent in this order."""
+        start = self._random.randrange(len(PROSE))
+        return f"{self._seed} {self._number} " + " ".join(TWICE[start : start + words - 2])
+
+    def cold(self) -> dict[str, Any]:
+        messages = [("system", self.text(100)), ("user", self.text(WORDS - 100))]
+        return {"messages": [{"role": role, "content": text} for role, text in messages], "max_tokens": 512}
+
+    def stream(self) -> dict[str, Any]:
+        return {**self.cold(), "stream": True}
+
+    def conversation(self) -> dict[str, Any]:
+        while True:
+            for role in ("user", "assistant"):
+                self._turns.append({"role": role, "content": f"{role} " + self.text(WORDS // 10 - 1)})
+            if len(self._turns) == self._turns.maxlen:
+                return {"messages": list(self._turns), "max_tokens": 512}
+            self._number += 1
+
+    def long(self) -> dict[str, Any]:
+        return {"messages": [{"role": "user", "content": self.text(int(LONG / 1.33))}], "max_tokens": 512}
+
+
+class Client(asyncio.Protocol):
+    """One connection; it measures the time from the request's first byte to the answer's last."""
+
+    def __init__(self, head: bytes, bodies: Bodies, until: float, done: asyncio.Future[None]) -> None:
+        self._head = head
+        self._bodies = bodies
+        self._until = until
+        self._done = done
+        self._body = bodies.next()
+        self.times: list[tuple[float, float]] = []
+        self.first: list[float] = []
+        self.bad: list[str] = []
+        self.events = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        self._send()
+
+    def _send(self) -> None:
+        body = self._body
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._whole: int | None = None
+        self._began = time.perf_counter()
+        self._transport.write(self._head + b"%d\r\n\r\n" % len(body) + body)
+        # The next one is made while this one is on its way.
+        self._body = self._bodies.next()
+
+    def data_received(self, data: bytes) -> None:
+        if not self._pieces:
+            head, _, _ = data.partition(b"\r\n\r\n")
+            self._first = time.perf_counter()
+            if not head.startswith(b"HTTP/1.1 200"):
+                self.bad.append(data[:300].decode("latin-1"))
+            at = head.lower().find(b"content-length:")
+            if at >= 0:
+                self._whole = len(head) + 4 + int(head[at + 15 :].split(b"\r\n", 1)[0])
+        self._pieces.append(data)
+        self._size += len(data)
+        if self._whole is None:
+            if data.endswith(b"0\r\n\r\n"):
+                self.events += b"".join(self._pieces).count(b"data: ")
+                self._end()
+        elif self._size >= self._whole:
+            self._end()
+
+    def _end(self) -> None:
+        now = time.perf_counter()
+        self.times.append((self._began, now - self._began))
+        self.first.append(self._first - self._began)
+        if now < self._until:
+            self._send()
+        else:
+            self._transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if time.perf_counter() < self._until:
+            self.bad.append("the connection was closed")
+        if not self._done.done():
+            self._done.set_result(None)
+
+
+async def measure(url: str, kind: str, connections: int, seconds: float, seed: str) -> dict[str, Any]:
+    address = urlsplit(url)
+    head = (
+        f"POST /v1/chat/completions HTTP/1.1\r\nhost: {address.netloc}\r\n"
+        "content-type: application/json\r\nauthorization: Bearer sk-1234\r\ncontent-length: "
+    ).encode()
+    loop = asyncio.get_running_loop()
+    began = time.perf_counter()
+    clients, ends = [], []
+    for number in range(connections):
+        done: asyncio.Future[None] = loop.create_future()
+        client = Client(head, Bodies(kind, f"{seed}.{number}"), began + seconds, done)
+        await loop.create_connection(lambda client=client: client, address.hostname, address.port)
+        clients.append(client)
+        ends.append(done)
+    await asyncio.gather(*ends)
+    took = time.perf_counter() - began
+    # The first answers are slower: connections are opened, caches are filled.
+    times = sorted(t for client in clients for at, t in client.times if at - began > seconds * _WARM)
+    first = sorted(t for client in clients for t in client.first)
+    count = sum(len(client.times) for client in clients)
+    return {
+        "requests": count,
+        "seconds": took,
+        "per_second": count / took,
+        "events_per_second": sum(client.events for client in clients) / took,
+        "p50_ms": 1000 * times[len(times) // 2] if times else None,
+        "p99_ms": 1000 * times[int(len(times) * 0.99)] if times else None,
+        "first_p50_ms": 1000 * first[len(first) // 2] if first else None,
+        "bad": [text for client in clients for text in client.bad][:3],
+    }
+
+
+if __name__ == "__main__":
+    url, kind, connections, seconds, seed = sys.argv[1:]
+    print(json.dumps(uvloop.run(measure(url, kind, int(connections), float(seconds), seed))))
