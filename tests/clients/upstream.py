@@ -125,7 +125,8 @@ async def responses(request: web.Request) -> web.StreamResponse:
             {"type": "response.function_call_arguments.delta", **at, "delta": ARGUMENTS},
             {"type": "response.function_call_arguments.done", **at, "arguments": ARGUMENTS},
         ]
-    added = {**item, "status": "in_progress", **({"content": []} if "content" in item else {"arguments": ""})}
+    empty: dict[str, Any] = {"content": []} if "content" in item else {"arguments": ""}
+    added = {**item, "status": "in_progress", **empty}
     events: list[dict[str, Any]] = [
         {"type": "response.created", "response": begun},
         {"type": "response.in_progress", "response": begun},
