@@ -321,3 +321,54 @@ def check(conversation: Conversation, result: tokenbox.conversation.Enforced) ->
             assert sent[place + 1]["role"] == "tool"
         if message["role"] == "tool":
             assert sent[place - 1].get("tool_calls")
+
+
+def test_a_summary_that_can_never_fit_costs_nothing() -> None:
+    """Making room for it would have evicted everything, for nothing."""
+    conversation = Conversation("s", len, token_budget=20, summarize=lambda _: "x" * 1_000)
+    conversation.extend([{"role": "user", "content": f"hello{n}"} for n in range(5)])
+    result = conversation.enforce_budget()
+    assert [message.text for message in result.evicted] == ["hello0", "hello1"]
+    assert result.total == 19
+    assert "tokens too long" in str(result.failure)
+    assert conversation.summary == ""
+
+
+def test_what_was_summarized_before_a_failure_stays() -> None:
+    given = iter(["one", ValueError("tired")])
+
+    def summarize(_: Evicted) -> str:
+        say = next(given)
+        if isinstance(say, Exception):
+            raise say
+        return str(say)
+
+    conversation = Conversation("s", len, token_budget=80, summarize=summarize)
+    conversation.extend([{"role": "user", "content": "q" * 13} for _ in range(7)])
+    result = conversation.enforce_budget()
+    assert len(result.evicted) > 1  # the first, and what made room for the summary
+    assert result.failure == "ValueError: tired"
+    assert conversation.summary == "one"
+    assert result.fits
+
+
+def test_a_callback_that_adds_messages_ends() -> None:
+    def summarize(_: Evicted) -> str:
+        conversation.user("more")
+        return "s"
+
+    conversation = Conversation("s", len, token_budget=20, summarize=summarize)
+    conversation.extend([{"role": "user", "content": f"hello{n}"} for n in range(5)])
+    result = conversation.enforce_budget()
+    assert "added messages" in str(result.failure)
+    assert result.total == conversation.estimate_tokens() == 17
+
+
+@pytest.mark.parametrize("tools", [5, "abc", [object()], [{"a": {1}}], [{"a": "\ud800"}], {"a": 1}])
+def test_what_are_no_tools(tools: Any) -> None:  # noqa: ANN401
+    with pytest.raises(InvalidMessage, match="tools"):
+        Conversation("s", tools=tools)
+    conversation = Conversation("s")
+    with pytest.raises(InvalidMessage, match="tools"):
+        conversation.tools = tools
+    assert conversation.tools is None

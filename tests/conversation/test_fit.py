@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tokenbox
-from tokenbox import fit
+from tokenbox import ChatFormat, fit
 from tokenbox.content.message import InvalidMessage, Message
 from tokenbox.errors import ContextCriticalOverflow, InvalidBudget
 
@@ -219,3 +219,33 @@ def test_what_is_sent_fits_and_is_taken_by_servers(
         assert place == 0 or message["role"] != "tool"
     again = tokenbox.fit(fitted.messages, budget, len)
     assert again.messages == fitted.messages
+
+
+@pytest.mark.parametrize("tools", [5, "abc", [object()], [{"a": {1}}], [{"a": "\ud800"}], {"a": 1}])
+def test_what_are_no_tools(tools: Any) -> None:  # noqa: ANN401
+    with pytest.raises(InvalidMessage, match="tools"):
+        fit([user()], 100, len, tools=tools)
+
+
+@pytest.mark.parametrize("tools", [5, "abc", [5], b"x", {"a": 1}])
+def test_what_a_chat_format_takes_for_no_tools(tools: Any) -> None:  # noqa: ANN401
+    for counter in (ChatFormat.openai("gpt-4o"), ChatFormat.from_server(lambda *_: 1, "s")):
+        with pytest.raises(InvalidMessage, match="tools"):
+            counter.count_messages([user()], tools)
+
+
+@pytest.mark.parametrize(
+    "function", [5, {"parameters": 5}, {"parameters": {"properties": [1]}}, {"name": None}]
+)
+def test_tools_of_odd_shapes_are_estimated(function: object) -> None:
+    counter = ChatFormat.openai("gpt-4o")
+    assert counter.count_messages([user()], [{"type": "function", "function": function}]) > 8
+
+
+def test_messages_one_by_one_and_what_are_none() -> None:
+    assert fit((message for message in [user("old"), user("new")]), 3, len).messages == [user("new")]
+    for wrong in (None, 5):
+        with pytest.raises(InvalidMessage, match="a list of mappings"):
+            fit(wrong, 100)  # type: ignore[arg-type]
+    with pytest.raises(InvalidBudget, match="list of places"):
+        fit([user()], 100, pinned=0)  # type: ignore[arg-type]

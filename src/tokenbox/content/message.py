@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from tokenbox.errors import TokenboxError
 from tokenbox.tokenizers.utf8 import utf8
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 MAX_DEPTH: Final = 32  # of what a message holds; the schema of a tool is some ten deep
 
@@ -182,7 +179,7 @@ class Message:
 
 def check_messages(values: Iterable[object]) -> list[Message]:
     """The messages of a list. Raises :class:`InvalidMessage` that says which one is wrong."""
-    if isinstance(values, str | bytes | Mapping):
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise InvalidMessage(f"messages are a list of mappings, not {type(values).__name__}.")
     messages = []
     for index, value in enumerate(values):
@@ -191,6 +188,22 @@ def check_messages(values: Iterable[object]) -> list[Message]:
         except InvalidMessage as error:
             raise InvalidMessage(f"messages[{index}]: {error.message}", index=index) from None
     return messages
+
+
+def check_tools(tools: object) -> None:
+    """Are these schemas of tools, or None? Raises :class:`InvalidMessage` that says what is wrong."""
+    if tools is None:
+        return
+    if not isinstance(tools, Sequence) or isinstance(tools, str | bytes | bytearray):
+        raise InvalidMessage(f"tools are a list of mappings, not {type(tools).__name__}.")
+    for index, tool in enumerate(tools):
+        if not isinstance(tool, Mapping):
+            raise InvalidMessage(
+                f'tools[{index}] is no tool such as {{"type": "function", "function": {{"name": "f"}}}}, but '
+                f"{type(tool).__name__}.",
+                index=index,
+            )
+        freeze_object(tool, f"tools[{index}]")
 
 
 def freeze_object(value: Mapping[str, object], where: str, depth: int = 0) -> Object:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from tokenbox.content.message import Message, UndeclaredCost
+from tokenbox.content.message import InvalidMessage, Message, UndeclaredCost, check_tools
 from tokenbox.errors import MissingExtra, TokenizerError, UnsupportedOperation
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 from tokenbox.tokenizers.registry import get
@@ -17,7 +17,7 @@ from tokenbox.tokenizers.registry import get
 if TYPE_CHECKING:
     import datetime as dt
     import os
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from tokenbox.conversation.llama_cpp import Abilities
     from tokenbox.tokenizers.special import ChatVocabulary
@@ -151,9 +151,9 @@ class TemplateFormat(ChatFormat):
         if self._able is None:
             variables = {**self._variables, "messages": given, "add_generation_prompt": add_generation_prompt}
             return self._template.render(
-                variables | {"tools": [dict(tool) for tool in tools] if tools else None}
+                variables | {"tools": [dict(tool) for tool in _tool_mappings(tools)] if tools else None}
             )
-        known_tools = self._llama_cpp.normalized_tools(tools)
+        known_tools = self._llama_cpp.normalized_tools(_tool_mappings(tools) if tools else None)
         variables = self._variables | ({} if known_tools is None else {"tools": known_tools})
         text = self._llama_cpp.prompt(
             self._template, variables, given, self._able, add_generation_prompt=add_generation_prompt
@@ -204,7 +204,7 @@ class OpenAIFormat(ChatFormat):
     ) -> int:
         total = sum(self._message(Message.of(message)) for message in messages) + _declared(messages)
         total += 3 if add_generation_prompt else 0
-        return total + (self._tools(tools) if tools else 0)
+        return total + (self._tools(_tool_mappings(tools)) if tools else 0)
 
     def _message(self, message: Message) -> int:
         known = self._counts.get(message)
@@ -222,13 +222,13 @@ class OpenAIFormat(ChatFormat):
         count = self._tokenizer.count
         total = 12
         for tool in tools:
-            function = tool.get("function") or tool
+            function = _object(tool.get("function", tool))
             total += self._function
             total += count(f"{function.get('name', '')}:{str(function.get('description', '')).rstrip('.')}")
-            properties = (function.get("parameters") or {}).get("properties") or {}
+            properties = _object(_object(function.get("parameters")).get("properties"))
             total += 3 if properties else 0
             for key, schema in properties.items():
-                about = schema if isinstance(schema, Mapping) else {}
+                about = _object(schema)
                 total += 3
                 if isinstance(about.get("enum"), list):
                     total += -3 + sum(3 + count(str(item)) for item in about["enum"])
@@ -278,10 +278,14 @@ class ServerFormat(ChatFormat):
     ) -> tuple[str, Request]:
         request = (
             [_mapping(message) for message in messages],
-            [dict(t) for t in tools] if tools else None,
+            [dict(t) for t in _tool_mappings(tools)] if tools else None,
             add,
         )
-        key = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
+        try:
+            key = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
+        except (TypeError, ValueError):
+            check_tools(tools)
+            raise
         return key, request
 
     def _remember(self, key: str, answer: object) -> None:
@@ -295,6 +299,19 @@ class ServerFormat(ChatFormat):
 def _mapping(message: MessageLike) -> dict[str, Any]:
     """The message as it is sent, for a template or a server."""
     return Message.of(message).to_dict(declared=False)
+
+
+def _tool_mappings(tools: object) -> Sequence[Mapping[str, Any]]:
+    """The tools, if they are a list of mappings. What is in those, whoever reads them finds out."""
+    if isinstance(tools, Sequence) and all(isinstance(tool, Mapping) for tool in tools):
+        return tools
+    check_tools(tools)
+    raise InvalidMessage("tools are a list of mappings.")
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    """The JSON object, empty if it is none."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def _declared(messages: Sequence[MessageLike]) -> int:

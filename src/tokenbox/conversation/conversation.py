@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from tokenbox.content.exchanges import Grouping
-from tokenbox.content.message import InvalidMessage, Message, Role
+from tokenbox.content.message import InvalidMessage, Message, Role, check_tools
 from tokenbox.conversation.counting import (
     TextPricing,
     is_request_counter,
@@ -113,8 +113,8 @@ class Conversation:
         self._limits = limits(max_turns, token_budget, low_water)
         self._bounds_of = max_turns, token_budget, low_water
         self._priced: tuple[object, object, TextPricing] | None = None
-        self._system, self._summary, self._tools = "", "", tools
-        self.system = system
+        self._system, self._summary = "", ""
+        self.system, self.tools = system, tools
         self._empty()
         self._evictions = self._evicted_messages = self._evicted_tokens = self._failures = 0
         self._last_failure: str | None = None
@@ -159,6 +159,7 @@ class Conversation:
 
     @tools.setter
     def tools(self, tools: Sequence[Mapping[str, object]] | None) -> None:
+        check_tools(tools)
         self._tools = tools
         self._whole = None
 
@@ -288,6 +289,8 @@ class Conversation:
         summary, failure = None, None
         if evicted and self.summarize is not None:
             summary, failure = self._summarize(bounds, evicted, steps)
+            if failure is not None:  # a callback that failed may have changed things before
+                steps += self._evict(bounds, evicted)
         total, budget = self._window.total, self.token_budget
         exact = self.exact
         return Enforced(
@@ -353,24 +356,31 @@ class Conversation:
         self, bounds: Limits, evicted: list[Message], steps: list[Step]
     ) -> tuple[str | None, str | None]:
         """The new summary, or why there is none. What makes room for it leaves too, and is summarized."""
-        so_far, told = self._summary, 0
-        latest = so_far
+        before = latest = fitting = self._summary
+        told, numbered = 0, self._window.next_number
         while told < len(evicted):
             try:
                 given = cast("Summarize", self.summarize)(Evicted(tuple(evicted[told:]), latest))
                 latest = latest if given is None else Message.of({"role": "system", "content": given}).text
-                told = len(evicted)
                 self.summary = latest
                 self._settle()
+                over = 0 if bounds.budget is None else self._least() - bounds.budget
             except Exception as error:  # noqa: BLE001  # the callback is a stranger's; the failure is reported
-                return self._no_summary(so_far, f"{type(error).__name__}: {error}")
+                return self._no_summary(fitting, f"{type(error).__name__}: {error}")
+            if self._window.next_number != numbered:  # with a new message each time this would have no end
+                return self._no_summary(fitting, "summarize has added messages; let it return a text")
+            if latest != fitting and over > 0:  # to make room for it would cost everything, and not do
+                return self._no_summary(fitting, f"the summary is {over:,} tokens too long")
+            told, fitting = len(evicted), latest
             steps += self._evict(bounds, evicted)
-        budget, total = bounds.budget, self._window.total
-        if latest == so_far:
-            return None, None
-        if budget is not None and total > budget:
-            return self._no_summary(so_far, f"the summary is {total - budget:,} tokens too long")
-        return latest, None
+        return (None if latest == before else latest), None
+
+    def _least(self) -> int:
+        """The total if everything left that may leave."""
+        gone = frozenset(self._window.evictable())
+        if is_request_counter(self.count):
+            return self._total_without(gone)
+        return self._window.total - sum(self._sizes[number] for number in gone)
 
     def _no_summary(self, so_far: str, why: str) -> tuple[None, str]:
         self.summary = so_far

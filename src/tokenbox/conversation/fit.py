@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from tokenbox.content.exchanges import Grouping
-from tokenbox.content.message import Message, Role, check_messages
+from tokenbox.content.message import Message, Role, check_messages, check_tools
 from tokenbox.conversation.counting import is_request_counter, message_sizes, text_pricing
 from tokenbox.conversation.limits import limits as checked_limits
 from tokenbox.conversation.limits import overflow
@@ -25,7 +25,7 @@ Tools = Sequence[Mapping[str, object]]
 
 
 def fit(
-    messages: Sequence[Any],
+    messages: Sequence[Any] | Iterator[Any],
     budget: int | None,
     count: Count = None,  # type: ignore[valid-type]  # an alias that is only text
     *,
@@ -51,7 +51,9 @@ def fit(
     :class:`InvalidBudget`, :class:`UndeclaredCost`, or a ``TokenizerError``.
     """
     limits = checked_limits(max_turns, budget, low_water)
+    messages = list(messages) if isinstance(messages, Iterator) else messages
     inputs = check_messages(messages)
+    check_tools(tools)
     kept_places = _places(pinned, len(inputs))
     whole = is_request_counter(count)
     if whole:
@@ -157,6 +159,8 @@ class _WholeFitting(_Fitting):
 
 def _places(pinned: Collection[int], length: int) -> frozenset[int]:
     """Places in the list; a negative one counts from its end."""
+    if not isinstance(pinned, Iterable):
+        raise InvalidBudget(f"pinned is a list of places, not {pinned!r:.60}.", given=repr(pinned))
     places = frozenset(place + length if type(place) is int and place < 0 else place for place in pinned)
     wrong = [place for place in places if type(place) is not int or not 0 <= place < length]
     if wrong:

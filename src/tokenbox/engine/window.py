@@ -169,6 +169,10 @@ class Window:
             last = self._queue[-1]
             last.rounds = deque(u for u in last.units if u.kind is Kind.CALL and not u.gone)
 
+    def evictable(self) -> tuple[int, ...]:
+        """All that could leave if it had to, oldest first."""
+        return tuple(number for units in self._order(()) for number in _numbers(units))
+
     def drop(self, number: int) -> tuple[int, ...]:
         """Take the message out, with what stays or leaves together with it: their numbers."""
         return self._remove([self._units[number]])
