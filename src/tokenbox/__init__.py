@@ -24,10 +24,10 @@ from tokenbox.compose.lay_out import whatif
 from tokenbox.compose.record import Layout, SectionResult
 from tokenbox.content.message import Message
 from tokenbox.content.section import Keep, Section
-from tokenbox.conversation import ChatFormat, Conversation, Fitted, fit
+from tokenbox.conversation import ChatFormat, Conversation, Fitted
 from tokenbox.engine.result import Action, Decision, Reason, Step
 from tokenbox.errors import ContextCriticalOverflow, TokenboxError
-from tokenbox.proof.proven import layout
+from tokenbox.proof.proven import fit, layout
 from tokenbox.tokenizers.ownership import FAMILIES as _FAMILIES
 from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 

@@ -10,6 +10,7 @@ from tokenbox.content.exchanges import Grouping
 from tokenbox.content.message import InvalidMessage, Message, Role, check_tools
 from tokenbox.conversation.counting import (
     TextPricing,
+    identity_of,
     is_request_counter,
     message_sizes,
     text_pricing,
@@ -248,9 +249,7 @@ class Conversation:
     @property
     def identity(self) -> TokenizerIdentity:
         """Who counts now."""
-        if is_request_counter(self.count):
-            return cast("RequestCounter", self.count).identity
-        return self._pricing().identity
+        return identity_of(self.count)
 
     @property
     def exact(self) -> bool:

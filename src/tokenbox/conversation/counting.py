@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from tokenbox.compose.counting import Counter
 from tokenbox.content.message import Message, Part, UndeclaredCost
@@ -89,6 +89,13 @@ def text_pricing(count: object, media_tokens: MediaTokens) -> TextPricing:
     """The pricing by a counter of texts."""
     value = ESTIMATE if count is None else count
     return TextPricing(as_tokenizer(value), media_tokens)  # type: ignore[arg-type]  # it checks
+
+
+def identity_of(count: object) -> TokenizerIdentity:
+    """Who counts."""
+    if is_request_counter(count):
+        return cast("RequestCounter", count).identity
+    return text_pricing(count, None).identity
 
 
 def is_request_counter(count: object) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,7 +10,7 @@ from tokenbox.content.message import Message, Role, check_messages, check_tools
 from tokenbox.conversation.counting import is_request_counter, message_sizes, text_pricing
 from tokenbox.conversation.limits import limits as checked_limits
 from tokenbox.conversation.limits import overflow
-from tokenbox.conversation.record import Fitted, names
+from tokenbox.conversation.record import Fitted, as_json, names
 from tokenbox.engine.window import Limits, Step, Window
 from tokenbox.errors import InvalidBudget
 
@@ -54,7 +52,7 @@ def fit(
     messages = list(messages) if isinstance(messages, Iterator) else messages
     inputs = check_messages(messages)
     check_tools(tools)
-    kept_places = _places(pinned, len(inputs))
+    kept_places = places(pinned, len(inputs))
     whole = is_request_counter(count)
     if whole:
         fitting: _Fitting = _WholeFitting(inputs, cast("RequestCounter", count), tools)
@@ -74,7 +72,7 @@ def fit(
         pinned=frozenset(kept_places),
         tokenizer=fitting.identity,
         exact=whole and fitting.is_exact(),
-        tools_digest=tools_digest(tools),
+        tools_text=as_json(list(tools)) if tools else None,
     )
     if budget is not None and result.total > budget:
         kept = names(inputs, list(window), [result.sizes[number] for number in window])
@@ -157,7 +155,7 @@ class _WholeFitting(_Fitting):
         return self.window.enforce_whole(limits, total_without)
 
 
-def _places(pinned: Collection[int], length: int) -> frozenset[int]:
+def places(pinned: Collection[int], length: int) -> frozenset[int]:
     """Places in the list; a negative one counts from its end."""
     if not isinstance(pinned, Iterable):
         raise InvalidBudget(f"pinned is a list of places, not {pinned!r:.60}.", given=repr(pinned))
@@ -169,11 +167,3 @@ def _places(pinned: Collection[int], length: int) -> frozenset[int]:
             given=repr(wrong[0]),
         )
     return places
-
-
-def tools_digest(tools: Tools | None) -> str | None:
-    """SHA-256 (hex) of the tools as JSON; None without tools."""
-    if not tools:
-        return None
-    text = json.dumps(list(tools), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()

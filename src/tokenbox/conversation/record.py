@@ -81,7 +81,13 @@ class Fitted:
     pinned: frozenset[int] = field(repr=False)
     tokenizer: TokenizerIdentity
     exact: bool
-    tools_digest: str | None = field(repr=False)
+    tools_text: str | None = field(repr=False)
+    """The schemas of the tools as JSON with sorted keys; None without tools."""
+
+    @property
+    def tools_digest(self) -> str | None:
+        """SHA-256 (hex) of the tools' schemas; None without tools."""
+        return None if self.tools_text is None else hashlib.sha256(self.tools_text.encode()).hexdigest()
 
     @cached_property
     def gone(self) -> frozenset[int]:
@@ -224,8 +230,12 @@ def sentence(step: Step) -> str:
 
 def message_digest(message: Message) -> str:
     """SHA-256 (hex) over the message as JSON with sorted keys."""
-    text = json.dumps(message.to_dict(), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(as_json(message.to_dict()).encode()).hexdigest()
+
+
+def as_json(value: object) -> str:
+    """One JSON text for one value: sorted keys, no spaces, nothing escaped that need not be."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
 def names(messages: Sequence[Message], numbers: Sequence[int], sizes: Sequence[int]) -> list[tuple[str, int]]:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from tokenbox.compose import lay_out
+from tokenbox.content.message import InvalidMessage, check_messages
+from tokenbox.conversation.counting import identity_of
+from tokenbox.conversation.fit import fit as fit_messages
+from tokenbox.conversation.fit import places
+from tokenbox.conversation.limits import limits
+from tokenbox.conversation.record import as_json
 from tokenbox.errors import (
     ContextCriticalOverflow,
     EmptyInput,
+    InvalidBudget,
     InvalidContent,
     LensError,
+    TokenboxError,
     TokenizerError,
+    UnknownTokenizer,
 )
 from tokenbox.tokenizers.registry import as_tokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from tokenbox.compose.block_forms import Summarize
     from tokenbox.compose.block_record import BlockLayout, Verbosity
@@ -23,7 +33,9 @@ if TYPE_CHECKING:
     from tokenbox.content.block_kinds import BlockType
     from tokenbox.content.blocks import Block
     from tokenbox.content.section import Section
-    from tokenbox.errors import TokenboxError
+    from tokenbox.conversation.counting import Count, MediaTokens
+    from tokenbox.conversation.limits import LowWater
+    from tokenbox.conversation.record import Fitted
     from tokenbox.proof.evidence import Evidence, Sink
     from tokenbox.render.templates import Mode
     from tokenbox.tokenizers.cache import CountCache
@@ -114,6 +126,77 @@ def render_blocks(  # noqa: PLR0913  # the options of `compose.render_blocks`, a
         raise
     if proof is not None:
         proof(of_blocks(result, source=source))
+    return result
+
+
+def fit(  # noqa: PLR0913  # the options of `conversation.fit`, and proof
+    messages: Sequence[Any] | Iterator[Any],
+    budget: int | None,
+    count: Count = None,  # type: ignore[valid-type]  # an alias that is only text
+    *,
+    tools: Sequence[Mapping[str, object]] | None = None,
+    max_turns: int | None = None,
+    low_water: LowWater = 1,
+    pinned: Collection[int] = (),
+    media_tokens: MediaTokens = None,
+    proof: Sink | None = None,
+    source: str | None = None,
+) -> Fitted:
+    """The messages that fit into ``budget`` tokens: the same objects, oldest exchanges evicted first.
+
+    ``messages``: OpenAI-style mappings, :class:`Message` objects, or what an SDK returned. System and
+    developer messages, pinned ones (by their places in the list) and the last user message always stay; a
+    tool call stays or leaves with all its results. A result without its call leaves, and so does a call that
+    was never answered, unless it is still the last thing in the list.
+
+    ``count``: a tokenizer's name, a tokenizer, any function from a text to its count, or a
+    :class:`~tokenbox.ChatFormat`, with which the total is what the server will count; None is characters / 4.
+    With a counter of texts, ``exact`` is False, for no markers are counted. ``low_water``: once over the
+    budget, evict down to this fraction of it. Below 1 the answer follows the list from its beginning, so a
+    longer list keeps the cut that was made before, and the prompt its start. ``media_tokens``: the cost of
+    images and files that declare none. ``proof`` and ``source`` are as for :func:`layout`.
+
+    Raises :class:`ContextCriticalOverflow` if what must stay does not fit, ``InvalidMessage``,
+    :class:`InvalidBudget`, ``UndeclaredCost``, ``TemplateError``, a ``TokenizerError``, and whatever
+    ``proof`` raises.
+    """
+    messages = list(messages) if isinstance(messages, Iterator) else messages
+
+    def fitted() -> Fitted:
+        return fit_messages(
+            messages,
+            budget,
+            count,
+            tools=tools,
+            max_turns=max_turns,
+            low_water=low_water,
+            pinned=pinned,
+            media_tokens=media_tokens,
+        )
+
+    if proof is None:
+        return fitted()
+    from tokenbox.proof.of_window import of_window, of_window_error  # noqa: PLC0415  # only with proof
+
+    template = getattr(count, "template_digest", None)
+    try:
+        result = fitted()
+    except (InvalidMessage, InvalidBudget, UnknownTokenizer):
+        raise
+    except TokenboxError as error:
+        evidence = of_window_error(
+            error,
+            check_messages(messages),
+            limits(max_turns, budget, low_water),
+            identity_of(count),
+            pinned=places(pinned, len(messages)),
+            tools_text=as_json(list(tools)) if tools else None,
+            source=source,
+            template=template,
+        )
+        _prove_failure(error, evidence, proof)
+        raise
+    proof(of_window(result, source=source, template=template))
     return result
 
 

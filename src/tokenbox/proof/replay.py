@@ -7,31 +7,38 @@ it does not matter where it was found. Whatever a bundle says is checked before 
 from __future__ import annotations
 
 import hashlib
+import json
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, cast
 
 from tokenbox.compose.block_record import block_digest
 from tokenbox.compose.lay_out import layout
 from tokenbox.compose.render_blocks import render_blocks
 from tokenbox.content.block_kinds import AnnotationKind, Priority
 from tokenbox.content.blocks import AnnotationBlock
+from tokenbox.content.message import UndeclaredCost, check_messages
 from tokenbox.content.section import Section
+from tokenbox.conversation.fit import fit
+from tokenbox.conversation.record import as_json
+from tokenbox.engine.window import Limits
 from tokenbox.errors import TokenboxError, UnknownTokenizer
 from tokenbox.lcp import LcpError, decode
 from tokenbox.lcp.frames import MAGIC
 from tokenbox.proof.bundle import INPUTS, MANIFEST, build
 from tokenbox.proof.contents import Contents, differences, read_contents
 from tokenbox.proof.errors import BundleInvalid, ReplayImpossible
-from tokenbox.proof.evidence import Kind
+from tokenbox.proof.evidence import Kind, Outcome
 from tokenbox.proof.manifest import read_manifest, shown
 from tokenbox.proof.of_blocks import of_blocks, of_blocks_error
 from tokenbox.proof.of_layout import given_budget, of_layout, of_layout_error
+from tokenbox.proof.of_window import TOOLS, of_window, of_window_error
 from tokenbox.proof.verify import MemoryFiles
 from tokenbox.tokenizers.registry import FILE_PREFIX, get
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from tokenbox.content.blocks import Block
     from tokenbox.proof.contents import Difference
@@ -180,7 +187,71 @@ def remake_blocks(contents: Contents, texts: Texts, tokenizer: Tokenizer) -> Evi
     return of_blocks(result)
 
 
-REMAKES: Mapping[Kind, Remake] = {Kind.LAYOUT: remake_layout, Kind.BLOCKS: remake_blocks}
+def remake_window(contents: Contents, texts: Texts, tokenizer: Tokenizer) -> Evidence:
+    """The evidence of fitting the recorded messages again; ``tokenizer`` may be a ``ChatFormat``."""
+    found = [(record, texts.text(record["digest"])) for record in contents.inputs]
+    missing = [str(record["id"]) for record, text in found if text is None]
+    if missing:
+        raise _missing(missing, "messages")
+    values = {
+        kind: [_json(str(text), r) for r, text in found if r["kind"] == kind] for kind in ("message", TOOLS)
+    }
+    messages = check_messages(values["message"])
+    tools = values[TOOLS][0] if values[TOOLS] else None
+    options, budget = _options(contents), _budget(contents)
+    limits = _window_limits(options, budget)
+    pinned = cast("Collection[int]", options.get("pinned"))
+    try:
+        return of_window(
+            fit(
+                messages,
+                budget,
+                tokenizer,
+                tools=tools,
+                max_turns=limits.max_turns,
+                low_water=Fraction(limits.mark, budget) if budget else 1,
+                pinned=pinned,
+            )
+        )
+    except UndeclaredCost as error:
+        if contents.manifest.predicate["outcome"] != Outcome.of(error).to_dict():
+            raise ReplayImpossible(
+                "what an image or a file costs was said by media_tokens, which is not in the bundle. "
+                'Declare it in the part, as "tokens".'
+            ) from None
+        problem: TokenboxError = error
+    except TokenboxError as error:
+        problem = error
+    text = as_json(tools) if tools else None
+    return of_window_error(
+        problem, messages, limits, tokenizer.identity, pinned=frozenset(pinned), tools_text=text
+    )
+
+
+def _json(text: str, record: Record) -> Any:  # noqa: ANN401  # JSON
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise BundleInvalid("is no JSON.", file=INPUTS, field=str(record["id"])) from None
+
+
+def _window_limits(options: Record, budget: int | None) -> Limits:
+    turns, mark, pinned = (options.get(name) for name in ("max_turns", "low_water", "pinned"))
+    if (
+        not (turns is None or type(turns) is int)
+        or type(mark) is not int
+        or not 0 <= mark <= (budget or 0)
+        or not isinstance(pinned, list)
+    ):
+        raise BundleInvalid("is not that of a window.", file=MANIFEST, field="predicate.options")
+    return Limits(turns, budget, mark)
+
+
+REMAKES: Mapping[Kind, Remake] = {
+    Kind.LAYOUT: remake_layout,
+    Kind.BLOCKS: remake_blocks,
+    Kind.WINDOW: remake_window,
+}
 
 # Stands where something was that is not rendered: an annotation, or a block of a type that was not asked for.
 _GAP = AnnotationBlock(0, AnnotationKind.TAG, b"")
