@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import pickle
+import pkgutil
+import re
 
 import pytest
 
@@ -57,3 +60,15 @@ def test_a_layout_travels_without_its_tokenizer() -> None:
     with pytest.raises(tokenbox.TokenboxError, match="without its tokenizer"):
         again.whatif([1])
     assert [one.budget for one in made.whatif([1, 2]) if isinstance(one, tokenbox.Layout)] == [1, 2]
+
+
+def test_the_tree_is_whole() -> None:
+    """Every error of this module, and every kind of those beside their parts, is drawn in the docstring."""
+    for module in pkgutil.walk_packages(tokenbox.__path__, "tokenbox."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    drawn = set(re.findall(r"\w+", str(errors.__doc__)))
+    ours = [k for k in kinds() if k.__module__.startswith("tokenbox.")]
+    wanted = {k for k in ours if k.__base__ is TokenboxError or k.__module__ == errors.__name__}
+    assert sorted(k.__name__ for k in wanted if k.__name__ not in drawn) == []
+    assert sorted(k.code for k in wanted if k.__module__ == errors.__name__ and k.code not in drawn) == []

@@ -3,7 +3,7 @@
 Each carries a stable ``code`` (for programs), a message that says what was wrong and what to do next
 (for people), and ``details``: the figures behind the message, as plain data.
 
-    TokenboxError
+    TokenboxError                     tokenbox_error
     ├── TokenizerError                tokenizer_error
     │   ├── InvalidText               invalid_text             lone surrogates: not Unicode text
     │   ├── UnknownTokenizer          unknown_tokenizer
@@ -24,7 +24,28 @@ Each carries a stable ``code`` (for programs), a message that says what was wron
     ├── RenderError                   render_error
     │   ├── EmptyInput                empty_input
     │   └── InvalidContent            invalid_content
-    └── DocumentError                 document_invalid         and the narrower codes of its table
+    ├── DocumentError                 document_invalid         and the narrower codes of its table
+    │
+    │   beside their parts:
+    ├── InvalidMessage                invalid_message          content.message: no server would take it
+    ├── UndeclaredCost                undeclared_cost          content.message: of an image, a file
+    ├── TemplateError                 chat_template_error      conversation.template
+    ├── InvalidOverride               invalid_override         override
+    ├── CatalogError                  catalog_invalid          catalog.published
+    ├── ConfigError                   config_invalid           config.errors
+    ├── NotCanonical                  not_canonical            proof.canonical
+    ├── ContentStoreError             content_store_error      store.content_store
+    ├── LcpError ...                  lcp_error                lcp.errors draws the rest
+    ├── PolicyError ...               policy_error             policy.errors
+    ├── ProofError ...                proof_error              proof.errors, store.bundles
+    ├── LedgerError ...               ledger_error             ledger.errors, ledger.cap, ledger.quota
+    ├── StoreError ...                store_error              store.errors, store.quotas, store.keys
+    ├── ProviderError ...             provider_error           providers.errors
+    ├── ShellError ...                shell_error              shell.errors
+    ├── GitProblem, ManifestProblem, NothingToPack, PackTooLarge, PathProblem, PriorityProblem,
+    │   ProjectProblem                                         pack
+    ├── BodyTimeout, BodyTooLarge, FrameTooLarge, GatewayProblem, SpoolError      gateway
+    └── OutputFailed, UnknownModel, UnreadableInput, UsageProblem                 cli
 """
 
 from __future__ import annotations
