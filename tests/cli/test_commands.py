@@ -493,3 +493,20 @@ def test_a_group_without_a_command_shows_its_help(group: str, tokenbox: CommandL
     bare, asked = tokenbox(group), tokenbox(group, "--help")
     assert bare == asked
     assert (bare.status, bare.out[:6], bare.err) == (0, b"Usage:", "")
+
+
+def test_interrupted_while_it_loads(tmp_path: Path) -> None:
+    script = (
+        "import sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, *rest):\n"
+        "        if name == 'tokenbox.cli.app':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "from tokenbox.cli import main\n"
+        "sys.exit(main(['--version']))\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, check=False
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, b"", b"")

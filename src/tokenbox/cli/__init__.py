@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+# Before anything else is loaded; `outcome.Exit` has all.
+INTERRUPTED = 130
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command (default: that of this process) and return its exit status."""
-    from tokenbox.cli.app import run  # noqa: PLC0415  # importing the package does not build a command line
-
+    try:
+        from tokenbox.cli.app import run  # noqa: PLC0415  # importing the package does not build a command line
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return run(sys.argv[1:] if arguments is None else list(arguments))

@@ -94,6 +94,7 @@ KEYS = {
     "GitHub Token": (r"github_pat_", r"github_pat_[A-Za-z0-9_]{22,}"),
 }
 _KEYS = {kind: re.compile(rf"(?<!\w){value}", re.ASCII) for kind, (_, value) in KEYS.items()}
+_ANY_KEY = re.compile("|".join(key.pattern for key in _KEYS.values()), re.ASCII)
 _PRIVATE_KEY = "Private Key"
 _KEY = re.compile(
     rb"(-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)([^-]{40,20000}?)(?=-----END|\Z|\n\s*\n)"
@@ -178,7 +179,7 @@ def _suspicious_lines(content: bytes) -> Iterator[tuple[int, int]]:
 
 def _may_hold_one(line: str, path: str) -> bool:
     """Whether the detectors have to be asked at all."""
-    if any(value.search(line) for value in _KEYS.values()):
+    if _ANY_KEY.search(line) is not None:
         return True
     bare = _BARE_VALUES.search(path) is not None
     return any(
