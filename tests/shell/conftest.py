@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
@@ -149,3 +150,11 @@ def start(tmp_path: Path) -> Iterator[Begin]:
     yield begin_session
     for session in begun:
         session.close()
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """As in the foreground: in the background interrupts are ignored, and that is inherited."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.providers.fake import serving
-from tests.shell.test_servers import says, script
+from tests.providers.fake import head_of, raw, serving
+from tests.shell.test_servers import HEAD, delta, says, script
 
 if TYPE_CHECKING:
+    import asyncio
     from pathlib import Path
 
     from tests.llama.server import LlamaServer
@@ -115,3 +117,32 @@ def test_what_it_cost_is_in_the_ledger(ask: Ask, llama: LlamaServer) -> None:
         check=True,
     )
     assert json.loads(cost.stdout)["total"]["calls"] == 1
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_prints_what_came(ask: Ask) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head_of(reader)
+        event = b"data: %s\n\n" % json.dumps(delta(content="half an ans")).encode()
+        writer.write(HEAD + b"%x\r\n%s\r\n" % (len(event), event))
+        await writer.drain()
+        await reader.read()  # until the client leaves
+
+    settings = ask.folder / ".config" / "tokenbox" / "config.toml"
+    settings.parent.mkdir(parents=True)
+    with raw(talk) as server:
+        settings.write_text(f'[models.m]\nendpoint = "{server.url}"\nkind = "openai-compatible"\n')
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tokenbox", "ask", "what?"],
+            env={**ask.env, "TOKENBOX_TOKENIZE_USE_ENDPOINT": "false"},
+            cwd=ask.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        came = process.stdout.read(len("half an ans"))
+        process.send_signal(signal.SIGINT)
+        rest, said = process.communicate(timeout=30)
+    assert (came + rest, process.returncode) == (b"half an ans\n", 130)
+    assert said == b"[stopped; what came is kept]\n"

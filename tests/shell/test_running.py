@@ -18,7 +18,6 @@ from tokenbox.shell.running import Place, Ran, run
 from tokenbox.tokenizers import get
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 SHELLS = [found for name in ("bash", "dash", "zsh") if (found := shutil.which(name)) is not None]
@@ -123,14 +122,6 @@ def test_a_folder_that_is_gone_is_said(shell: Shell, tmp_path: Path) -> None:
 def test_the_shell_of_the_user_is_used_only_if_it_is_a_posix_shell(tmp_path: Path) -> None:
     assert Shell(tmp_path, "/usr/bin/fish")("echo $0") == "tokenbox\n"
     assert Shell(tmp_path, "")("echo ok") == "ok\n"
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """As in the foreground, wherever the tests run."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("interruptible")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import urllib.request
 from typing import TYPE_CHECKING
 
 import pytest
@@ -134,6 +136,35 @@ def test_a_server_that_is_gone_leaves_the_context_as_it_was(start: Begin, start_
     session.take(":cost detail")
     assert heard.tables[-1][1][2] == "2"  # the refused call is in the ledger
     assert heard.tables[-1][1][5] == "12"  # and has used nothing
+
+
+def test_a_server_that_is_busy_still_counts_and_then_answers(start: Begin, start_llama: StartLlama) -> None:
+    server = start_llama(fresh=True)
+    begun = threading.Event()
+
+    def keep_busy() -> None:
+        body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 600, "stream": True}
+        request = urllib.request.Request(
+            f"{server.url}/v1/chat/completions",
+            json.dumps(body).encode(),
+            {"content-type": "application/json"},
+        )
+        with urllib.request.urlopen(request) as answer:
+            answer.readline()
+            begun.set()
+            answer.read()
+
+    busy = threading.Thread(target=keep_busy)
+    busy.start()
+    assert begun.wait(30)
+    session, heard = start(server.url, flags=COUNTING)
+    session.take("hello")
+    busy.join()
+    call = session.record.last_call
+    assert call is not None
+    assert call.predicted.exact
+    assert call.predicted.input_tokens == call.usage.input_tokens
+    assert heard.problems == []
 
 
 def test_outputs_are_offered_to_the_next_question_within_their_budget(

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from tests.llama.server import LlamaServer, StartLlama
 
 # Each waits for real processes and a real server.
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("interruptible")]
 
-SECONDS = 15
+SECONDS = 30
 
 
 @dataclass
@@ -53,8 +53,6 @@ class Terminal:
             cwd=str(self.folder),
             dimensions=(40, columns),
             timeout=SECONDS,
-            # Where the tests run in the background, interrupts are ignored, and that is inherited.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         child.logfile_read = _Log(self.log)
         return child
@@ -91,6 +89,7 @@ class Typing:
         self.child.send(line.encode() + b"\r")
 
     def leaves(self) -> int | None:
+        """Ctrl-D at the next prompt."""
         self.sees(r"\d>")
         self.child.sendeof()
         self.child.expect(pexpect.EOF)
@@ -166,6 +165,45 @@ def test_a_session_survives_a_kill(terminal: Terminal, start_llama: StartLlama) 
     again.types("are you there?")
     again.sees(r"refuses connections")
     assert again.leaves() == 0
+    assert b"Traceback" not in terminal.log
+
+
+def test_a_kill_in_the_middle_of_an_answer_loses_only_that(
+    terminal: Terminal, start_llama: StartLlama
+) -> None:
+    server = start_llama(fresh=True)
+    shell = Typing(terminal.open("mine", "--endpoint", server.url))
+    shell.sees("096>")
+    shell.types("remember the penguin")
+    shell.sees(r"longest allowed length")
+    assert shell.leaves() == 0
+    shell = Typing(terminal.open("--endpoint", server.url, "--resume", TOKENBOX_POLICY_RESERVE_OUT="8000"))
+    shell.sees("096>")
+    shell.types("talk for long")
+    shell.sees(r"reads \d+ tokens \.\.\.\S*\r\x1b\[K")
+    shell.child.kill(signal.SIGKILL)
+    shell.child.wait()
+    again = Typing(terminal.open("--endpoint", server.url, "--resume"))
+    again.sees(r"your last question was not answered; ask again: talk for long")
+    again.sees(r"going on with 'mine': 2 messages")
+    again.types(":cost detail")
+    again.sees(r"main .* 2 ")
+    assert again.leaves() == 0
+
+
+def test_a_server_that_dies_in_the_middle(terminal: Terminal, start_llama: StartLlama) -> None:
+    server = start_llama(fresh=True)
+    shell = Typing(terminal.open("--endpoint", server.url, TOKENBOX_POLICY_RESERVE_OUT="8000"))
+    shell.sees("096>")
+    shell.types("talk for long")
+    shell.sees(r"reads \d+ tokens \.\.\.\S*\r\x1b\[K")
+    server.kill()
+    shell.sees(r"broke off; what came is kept")
+    shell.sees(r"\(stream_cut\)")
+    start_llama(fresh=True, port=server.port)
+    shell.types(":context")
+    shell.sees(r"assistant +~?[1-9]")
+    assert shell.leaves() == 0
     assert b"Traceback" not in terminal.log
 
 

@@ -65,8 +65,8 @@ class PipeScreen:
         write_error(f"error: {printable(error.message)} ({error.code})\n")
 
     def command_output(self, data: bytes) -> None:
-        write_bytes(data, flush=True)
         self._at_line_start = data.endswith(b"\n")
+        write_bytes(data, flush=True)
 
     def answer(self, text: str) -> None:
         self._write(safe(text), flush=True)
@@ -86,10 +86,10 @@ class PipeScreen:
 
     def _write(self, text: str, *, flush: bool = False) -> None:
         if text:
+            self._at_line_start = text.endswith("\n")  # first: an interrupt may come with the last byte
             write_text(text)
             if flush:
                 write_bytes(b"", flush=True)
-            self._at_line_start = text.endswith("\n")
 
     def _finish_line(self) -> None:
         if not self._at_line_start:
