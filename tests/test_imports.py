@@ -105,6 +105,24 @@ def test_all_is_what_is_exported() -> None:
     assert public - {"annotations", "TYPE_CHECKING"} <= set(tokenbox.__all__)
 
 
+PARTS = """
+import json, sys
+import tokenbox
+found = {name: getattr(tokenbox, name).__name__ for name in json.loads(sys.argv[1])}
+print(json.dumps([found, sorted(set(found) - set(dir(tokenbox))), hasattr(tokenbox, "no_such_part")]))
+"""
+
+
+def test_the_parts_are_there_after_import_tokenbox() -> None:
+    """``tokenbox.ctx.estimate(...)``, as the documents write it, with no other import."""
+    names = ["ctx", "tokenizers", "override", "catalog", "config", "proof", "conversation"]
+    names += ["lcp", "documents", "pack", "ledger", "providers", "store"]
+    run = subprocess.run(
+        [sys.executable, "-c", PARTS, json.dumps(names)], capture_output=True, text=True, check=True
+    )
+    assert json.loads(run.stdout) == [{name: f"tokenbox.{name}" for name in names}, [], False]
+
+
 def test_the_version_is_stated_once() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert "version" not in project

@@ -32,6 +32,18 @@ from tokenbox.tokenizers.ownership import FAMILIES as _FAMILIES
 from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
+    from tokenbox import catalog as catalog
+    from tokenbox import config as config
+    from tokenbox import ctx as ctx
+    from tokenbox import documents as documents
+    from tokenbox import lcp as lcp
+    from tokenbox import ledger as ledger
+    from tokenbox import override as override
+    from tokenbox import pack as pack
+    from tokenbox import providers as providers
+    from tokenbox import store as store
     from tokenbox.catalog import TokenizerFamily
 
 __all__ = [
@@ -66,3 +78,21 @@ def _family_of(model: str) -> TokenizerFamily | None:
 
 
 _FAMILIES.look_up_with(_family_of)
+
+# Parts that need no import of their own: `tokenbox.ctx` loads it, and `import tokenbox` stays light.
+_PARTS = frozenset(
+    ("catalog", "config", "ctx", "documents", "lcp", "ledger", "override", "pack", "providers", "store")
+)
+
+if not TYPE_CHECKING:  # to the type checker these are the imports above, and nothing else is there
+
+    def __getattr__(name: str) -> ModuleType:
+        """A part of tokenbox, loaded on first use."""
+        if name not in _PARTS:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module  # noqa: PLC0415
+
+        return import_module(f"{__name__}.{name}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_PARTS})
