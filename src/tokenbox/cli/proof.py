@@ -159,15 +159,14 @@ def replay(
     """
     with reporting(as_json=as_json):
         from tokenbox.cli.replaying import texts_of  # noqa: PLC0415
-        from tokenbox.ctx.replay import REMAKES  # noqa: PLC0415
-        from tokenbox.proof.replay import replay as replayed  # noqa: PLC0415
+        from tokenbox.ctx.replay import replay as replayed  # noqa: PLC0415
         from tokenbox.tokenizers import registry  # noqa: PLC0415
 
         files, contents = _opened(bundle, folder)
         counter = None if tokenizer is None else registry.get(tokenizer)
         with terminal.progress("replaying"):
             texts = texts_of(files, contents.manifest, given or [])
-            found = replayed(contents, texts, counter, REMAKES).differences
+            found = replayed(contents, texts, counter).differences
         if as_json:
             record = {
                 "id": contents.manifest.id,

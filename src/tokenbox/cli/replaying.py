@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tokenbox.cli.streams import read_bytes
 from tokenbox.errors import TokenboxError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 # All of it is in memory.
 MAX_BYTES = 1 << 30
 _PACK = ".bcp"
+_JSON = ".json"
 _DOCUMENTS = (".toml", ".yaml", ".yml", ".json")
 
 
@@ -61,8 +63,11 @@ def _files(path: str) -> list[str]:
 
 
 def _add_file(texts: Texts, path: str) -> None:
-    """A file as it is; of a layout document, the texts of its sections too."""
-    texts.add(read_bytes(path))
+    """A file as it is; of a layout document and of chat messages, the texts in it too."""
+    data = read_bytes(path)
+    texts.add(data)
+    if Path(path).suffix.lower() == _JSON and _add_messages(texts, data):
+        return
     if Path(path).suffix.lower() in _DOCUMENTS:
         from tokenbox.documents import read_document  # noqa: PLC0415
 
@@ -73,3 +78,23 @@ def _add_file(texts: Texts, path: str) -> None:
         for section in document.sections:
             for text in (section.content, *section.extra):
                 texts.add(text.encode())
+
+
+def _add_messages(texts: Texts, data: bytes) -> bool:
+    """The messages of a list or of a request, and its tools, if that is what the file has."""
+    from tokenbox.content.message import Message  # noqa: PLC0415
+    from tokenbox.policy import read_chunks  # noqa: PLC0415
+    from tokenbox.policy.messages import message_text, tools_text  # noqa: PLC0415
+
+    try:
+        value: Any = json.loads(data)
+        asked = value if isinstance(value, dict) else {"messages": value}
+        messages = [Message.of(message) for message in asked["messages"]]
+        request = read_chunks(messages, tools=asked.get("tools"))
+    except (TokenboxError, ValueError, TypeError, KeyError, RecursionError):
+        return False
+    for message in messages:
+        texts.add(message_text(message).encode())
+    if request.tools:
+        texts.add(tools_text(request).encode())
+    return True

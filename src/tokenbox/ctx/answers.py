@@ -8,7 +8,7 @@ from tokenbox import catalog, policy
 from tokenbox.compose.lay_out import SEPARATOR
 from tokenbox.ctx.discovery import discover as ask_servers
 from tokenbox.ctx.effective import Asked, counter_for, describe, forget_answers, larger_models, limits_for
-from tokenbox.ctx.evidence import of_enforcement, of_plan, of_plan_error
+from tokenbox.ctx.evidence import guard_options, of_enforcement, of_enforcement_error, of_plan, of_plan_error
 from tokenbox.ctx.plugins import strategy_of
 from tokenbox.ctx.settings import current
 from tokenbox.errors import NoTokenizer, TokenboxError
@@ -16,6 +16,7 @@ from tokenbox.policy.chunks import read_chunks
 from tokenbox.policy.enforcement import checked_mode
 from tokenbox.policy.limits import tokens
 from tokenbox.policy.packing import strategy_name
+from tokenbox.proof.proven import prove_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -125,9 +126,8 @@ def pack(  # noqa: PLR0913  # the seven of ADR 007, and keyword options
         plan = policy.pack(request, limits, counter, chosen, model)
     except TokenboxError as error:
         if proof is not None:
-            proof(
-                of_plan_error(error, request, limits, counter.identity, strategy_name(request, chosen), model)
-            )
+            name = strategy_name(request, chosen)
+            prove_failure(error, of_plan_error(error, request, limits, counter.identity, name, model), proof)
         raise
     if proof is not None:
         proof(of_plan(plan))
@@ -156,7 +156,7 @@ def enforce(  # noqa: PLR0913  # the five of ADR 007, and keyword options
     most, and so what is reserved; where it is None, the settings say, or else it is the model's longest
     answer, but at most a quarter of the usable window, and a half for ``json``, which is worthless cut off.
     ``override``: what ``tokenbox.override.allow_over_context()`` gives. ``proof`` is given the evidence, of
-    a refusal too.
+    a refusal and of a failure too.
 
     Being denied is an answer (``ok`` False), not an error. Raises ``NoTokenizer`` and ``UnknownWindow`` with
     commands that help, ``InvalidChunks`` and ``InvalidPolicy``.
@@ -169,18 +169,27 @@ def enforce(  # noqa: PLR0913  # the five of ADR 007, and keyword options
     request = read_chunks(chunks, separator, tools)
     counter = counter_for(request, _name(model), tokenizer, settings)
     limits, notes = limits_for(model, settings, asked, mode)
-    verdict = policy.enforce(
-        request,
-        limits,
-        counter,
-        output_mode=mode,
-        override=override,
-        strategy=_strategy(strategy, model, settings),
-        model=model,
-        max_tokens_request=max_tokens_request,
-        notes=notes,
-        alternatives=lambda size: larger_models(request, model, size, counter, settings, asked, mode),
-    )
+    chosen = _strategy(strategy, model, settings)
+    try:
+        verdict = policy.enforce(
+            request,
+            limits,
+            counter,
+            output_mode=mode,
+            override=override,
+            strategy=chosen,
+            model=model,
+            max_tokens_request=max_tokens_request,
+            notes=notes,
+            alternatives=lambda size: larger_models(request, model, size, counter, settings, asked, mode),
+        )
+    except TokenboxError as error:
+        if proof is not None:
+            options = guard_options(request, mode, max_tokens_request, strategy_name(request, chosen))
+            who = counter.identity
+            evidence = of_enforcement_error(error, request, limits, who, options, override, model)
+            prove_failure(error, evidence, proof)
+        raise
     if proof is not None:
         proof(of_enforcement(verdict))
     return verdict

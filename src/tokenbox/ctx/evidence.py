@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.content.blocks import AnnotationBlock, resolve_priorities
 from tokenbox.content.weight import weight_text
 from tokenbox.conversation.record import message_digest
 from tokenbox.errors import ContextCriticalOverflow
+from tokenbox.override import Override
 from tokenbox.policy.chunks import Kind as ChunkKind
-from tokenbox.policy.messages import emitted, tools_text
+from tokenbox.policy.messages import message_text, tools_text
 from tokenbox.proof.evidence import Budget, Evidence, Input, Kind, Outcome, Sourced, Status
 from tokenbox.proof.of_blocks import block_input
 from tokenbox.proof.of_layout import critical_decisions, outcome_of, section_input
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 
     from tokenbox.content.message import Message
     from tokenbox.errors import TokenboxError
-    from tokenbox.policy import Enforcement, Limits, PackPlan, Request
+    from tokenbox.policy import Enforcement, Limits, OutputMode, PackPlan, Request
+    from tokenbox.proof.evidence import Record
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 GUARD: Final = "context-guard/1"
@@ -73,8 +76,10 @@ def of_plan_error(
     )
 
 
-def of_enforcement(verdict: Enforcement) -> Evidence:
+def of_enforcement(verdict: Enforcement, strategy: str | None = None) -> Evidence:
     """The evidence of an enforcement: the rule with its figures, and every remedy where it was denied.
+
+    ``strategy``: how the record calls the strategy, if not as the verdict does.
 
     What it is about are its inputs; nothing is emitted.
     """
@@ -84,10 +89,9 @@ def of_enforcement(verdict: Enforcement) -> Evidence:
     return Evidence(
         kind=Kind.ENFORCEMENT,
         algorithm=GUARD,
-        options={
-            "output_mode": verdict.output_mode.value,
-            "max_tokens_request": verdict.max_tokens_request,
-        },
+        options=guard_options(
+            verdict.request, verdict.output_mode, verdict.max_tokens_request, strategy or verdict.strategy
+        ),
         budget=budget_of(verdict.limits),
         tokenizer=verdict.tokenizer,
         inputs=() if verdict.request is None else tuple(_inputs(verdict.request, {})),
@@ -107,6 +111,46 @@ def of_enforcement(verdict: Enforcement) -> Evidence:
         model=verdict.model,
         override=None if verdict.override is None else verdict.override.to_dict(),
     )
+
+
+def of_enforcement_error(
+    error: TokenboxError,
+    request: Request,
+    limits: Limits,
+    tokenizer: TokenizerIdentity,
+    options: Record,
+    override: object,
+    model: str | None,
+) -> Evidence:
+    """The evidence of a request about which nothing could be said: it failed, and so it may not be sent.
+
+    ``options`` are those of :func:`guard_options`.
+    """
+    return Evidence(
+        kind=Kind.ENFORCEMENT,
+        algorithm=GUARD,
+        options=options,
+        budget=budget_of(limits),
+        tokenizer=tokenizer,
+        inputs=tuple(_inputs(request, {})),
+        decisions=(),
+        outcome=Outcome.of(error),
+        figures={"max_input": limits.max_input},
+        model=model,
+        override=override.to_dict() if isinstance(override, Override) else None,
+    )
+
+
+def guard_options(
+    request: Request | None, mode: OutputMode, max_tokens_request: int | None, strategy: str | None
+) -> dict[str, object]:
+    """What else a verdict follows from."""
+    return {
+        "output_mode": mode.value,
+        "max_tokens_request": max_tokens_request,
+        "strategy": strategy,
+        "separator": None if request is None else request.separator,
+    }
 
 
 def budget_of(limits: Limits) -> Budget:
@@ -140,15 +184,20 @@ def _inputs(request: Request, sizes: Mapping[int, int]) -> Iterator[Input]:
 
 
 def _message_input(message: Message, name: str, tokens: int | None) -> Input:
-    text = emitted([message])
+    text = message_text(message)
+    data = text.encode()
     return Input(
         id=name,
         kind="message",
         digest=message_digest(message),
-        size=len(text.encode()),
+        size=len(data),
         tokens=tokens,
-        fields={"role": message.role.value, "tool_calls": len(message.tool_calls)},
-        texts=(text,),
+        fields={
+            "content": hashlib.sha256(data).hexdigest(),
+            "role": message.role.value,
+            "tool_calls": len(message.tool_calls),
+        },
+        texts=(data,),
     )
 
 

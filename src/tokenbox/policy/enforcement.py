@@ -12,7 +12,7 @@ from tokenbox.policy.chunks import Kind
 from tokenbox.policy.counting import tokens_of
 from tokenbox.policy.errors import InvalidPolicy
 from tokenbox.policy.messages import is_exact
-from tokenbox.policy.packing import pack
+from tokenbox.policy.packing import pack, strategy_name
 from tokenbox.policy.records import (
     Binding,
     CutChunks,
@@ -85,6 +85,7 @@ def enforce(  # noqa: PLR0913  # keyword options, as of `layout`
         model=model,
         max_tokens_request=max_tokens_request,
         request=request,
+        strategy=strategy_name(request, strategy),
     )
 
 

@@ -152,6 +152,11 @@ def emitted(messages: Sequence[Any]) -> str:
     )
 
 
+def message_text(message: Message) -> str:
+    """The message as it was given, as JSON: what a proof with texts keeps of it."""
+    return json.dumps(message.to_dict(), ensure_ascii=False, separators=(",", ":"))
+
+
 def _summaries(request: Request, made: Fitted, counter: Counts) -> list[SummaryOp]:
     """Everything that left could be told in one system message of the room that is left."""
     gone = sorted(made.gone)

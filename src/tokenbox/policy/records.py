@@ -337,6 +337,7 @@ class Enforcement:
     model: str | None = None
     max_tokens_request: int | None = None
     request: Request | None = field(default=None, repr=False, compare=False)
+    strategy: str | None = None
 
     @property
     def tokens_in(self) -> int:

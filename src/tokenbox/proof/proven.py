@@ -80,7 +80,7 @@ def layout(  # the options of `lay_out.layout`, and proof
         evidence = of_layout_error(
             error, checked, budget, counter.identity, separator, reclaim=reclaim, source=source
         )
-        _prove_failure(error, evidence, proof)
+        prove_failure(error, evidence, proof)
         raise
     proof(of_layout(result, source=source))
     return result
@@ -122,7 +122,7 @@ def render_blocks(  # noqa: PLR0913  # the options of `compose.render_blocks`, a
         if proof is not None:
             options = {"mode": str(mode), "verbosity": str(verbosity), "soft": soft}
             evidence = of_blocks_error(error, given, given_budget(budget), counter.identity, options, source)
-            _prove_failure(error, evidence, proof)
+            prove_failure(error, evidence, proof)
         raise
     if proof is not None:
         proof(of_blocks(result, source=source))
@@ -194,13 +194,13 @@ def fit(  # noqa: PLR0913  # the options of `conversation.fit`, and proof
             source=source,
             template=template,
         )
-        _prove_failure(error, evidence, proof)
+        prove_failure(error, evidence, proof)
         raise
     proof(of_window(result, source=source, template=template))
     return result
 
 
-def _prove_failure(error: TokenboxError, evidence: Evidence, proof: Sink) -> None:
+def prove_failure(error: TokenboxError, evidence: Evidence, proof: Sink) -> None:
     """What went wrong comes first: that there is no proof of it is a note on it."""
     try:
         proof(evidence)

@@ -35,6 +35,7 @@ from tokenbox.proof.of_blocks import of_blocks, of_blocks_error
 from tokenbox.proof.of_layout import given_budget, of_layout, of_layout_error
 from tokenbox.proof.of_window import TOOLS, of_window, of_window_error
 from tokenbox.proof.verify import MemoryFiles
+from tokenbox.tokenizers.guarded import as_estimate
 from tokenbox.tokenizers.registry import FILE_PREFIX, get
 
 if TYPE_CHECKING:
@@ -120,7 +121,8 @@ def replay(
             f"a bundle of kind {contents.manifest.kind} is not replayed here.",
             kind=contents.manifest.kind.value,
         )
-    evidence = remake(contents, texts, recorded_tokenizer(contents) if tokenizer is None else tokenizer)
+    counter = recorded_tokenizer(contents) if tokenizer is None else tokenizer
+    evidence = remake(contents, texts, _as_exact_as_recorded(contents, counter))
     bundle = build(evidence)
     again = read_contents(MemoryFiles(bundle.files), read_manifest(bundle.files[MANIFEST], bundle.id))
     return Replay(tuple(differences(contents, again, besides=_SAID)))
@@ -140,6 +142,14 @@ def recorded_tokenizer(contents: Contents) -> Tokenizer:
     )
 
 
+def _as_exact_as_recorded(contents: Contents, tokenizer: Tokenizer) -> Tokenizer:
+    """The tokenizer, an estimate where it was one: right for other models, not for the one in question."""
+    recorded = cast("Record", contents.manifest.predicate["tokenizer"])
+    same = tokenizer.identity.fingerprint == recorded["fingerprint"]
+    estimate = same and recorded["exact"] is False and tokenizer.identity.exact
+    return as_estimate(tokenizer) if estimate else tokenizer
+
+
 def remake_layout(contents: Contents, texts: Texts, tokenizer: Tokenizer) -> Evidence:
     """The evidence of laying the recorded sections out again."""
     sections = recorded_sections(contents, texts)
@@ -156,18 +166,12 @@ def remake_layout(contents: Contents, texts: Texts, tokenizer: Tokenizer) -> Evi
 def remake_blocks(contents: Contents, texts: Texts, tokenizer: Tokenizer) -> Evidence:
     """The evidence of rendering the recorded blocks again, with the summaries that were made then."""
     made = {name for summary in contents.summaries for name in cast("list[object]", summary["of"])}
-    found = {_index(record): texts.block(record["digest"]) for record in contents.inputs}
-    missing = [str(record["id"]) for record in contents.inputs if found[_index(record)] is None]
-    if missing:
-        raise _missing(missing, "blocks")
-    blocks: list[Block] = [_GAP] * (max(found, default=-1) + 1)
+    blocks = recorded_blocks(contents, texts)
     summaries: dict[int, str | None] = {}
     for record in contents.inputs:
-        index, block = _index(record), cast("Block", found[_index(record)])
         if record["id"] in made:
-            summaries[index], block = block.summary, replace(block, summary=None)
-        blocks[index] = block
-    blocks += [AnnotationBlock.of_priority(_index(record), _priority(record)) for record in contents.inputs]
+            index = _index(record)
+            summaries[index], blocks[index] = blocks[index].summary, replace(blocks[index], summary=None)
     options, budget = _options(contents), _budget(contents)
     mode, verbosity, soft = (options.get(name) for name in ("mode", "verbosity", "soft"))
     if not isinstance(mode, str) or not isinstance(verbosity, str) or not isinstance(soft, bool):
@@ -192,7 +196,7 @@ def remake_window(contents: Contents, texts: Texts, tokenizer: Tokenizer) -> Evi
     found = [(record, texts.text(record["digest"])) for record in contents.inputs]
     missing = [str(record["id"]) for record, text in found if text is None]
     if missing:
-        raise _missing(missing, "messages")
+        raise missing_texts(missing, "messages")
     values = {
         kind: [_json(str(text), r) for r, text in found if r["kind"] == kind] for kind in ("message", TOOLS)
     }
@@ -265,8 +269,25 @@ def recorded_sections(contents: Contents, texts: Texts) -> list[Section]:
         if any(texts.text(digest) is None for digest in _text_digests(record))
     ]
     if missing:
-        raise _missing(missing, "the texts of sections")
+        raise missing_texts(missing, "the texts of sections")
     return [_section(record, texts) for record in contents.inputs]
+
+
+def recorded_blocks(contents: Contents, texts: Texts) -> list[Block]:
+    """The blocks that the bundle names by digest, each in its place, then their priorities.
+
+    Raises :class:`ReplayImpossible` where one is missing.
+    """
+    found = {_index(record): texts.block(record["digest"]) for record in contents.inputs}
+    missing = [str(record["id"]) for record in contents.inputs if found[_index(record)] is None]
+    if missing:
+        raise missing_texts(missing, "blocks")
+    blocks: list[Block] = [_GAP] * (max(found, default=-1) + 1)
+    for index, block in found.items():
+        blocks[index] = cast("Block", block)
+    return blocks + [
+        AnnotationBlock.of_priority(_index(record), _priority(record)) for record in contents.inputs
+    ]
 
 
 def _text_digests(record: Record) -> list[object]:
@@ -319,7 +340,8 @@ def _priority(record: Record) -> Priority:
     raise BundleInvalid(f"has no priority {shown(name)}.", file=INPUTS, field=str(record["id"]))
 
 
-def _missing(names: list[str], what: str) -> ReplayImpossible:
+def missing_texts(names: list[str], what: str) -> ReplayImpossible:
+    """The error for texts that are nowhere."""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ReplayImpossible(
         f"{what} are missing: {', '.join(names[:_SHOWN])}{more}. The bundle has them not; give "
