@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tokenbox.cli import request, terminal
-from tokenbox.cli.outcome import Exit, reporting
+from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.proving import Proof, ProofDir, ProofTexts, proving
 from tokenbox.cli.streams import json_bytes, write_bytes
 from tokenbox.render.lines import Span, Style, printable
@@ -35,6 +35,7 @@ def enforce(  # noqa: PLR0913, PLR0917  # one parameter per option
         typer.Option("--max-tokens", metavar="TOKENS", help="What the request asks for at most."),
     ] = None,
     max_ctx: request.MaxCtx = None,
+    reserve_out: request.ReserveOut = None,
     headroom: request.Headroom = None,
     strategy: request.Strategy = None,
     output_mode: Annotated[
@@ -50,8 +51,8 @@ def enforce(  # noqa: PLR0913, PLR0917  # one parameter per option
         ),
     ] = None,
     as_json: request.AsJson = False,
-    proof: Proof = False,
-    proof_texts: ProofTexts = False,
+    proof: Proof = None,
+    proof_texts: ProofTexts = None,
     proof_dir: ProofDir = None,
 ) -> int:
     """Say whether a request may be sent to a model: exit status 0, or 4 if it is refused.
@@ -65,17 +66,21 @@ def enforce(  # noqa: PLR0913, PLR0917  # one parameter per option
         reporting(as_json=as_json),
         proving(proof=proof, texts=proof_texts, folder=proof_dir) as prover,
     ):
+        if max_tokens is not None and reserve_out is not None:
+            raise UsageProblem("--max-tokens and --reserve-out say the same. Give one of them.")
         given = request.Given(files or (), messages, document, pack).read()
+        # Before what a request in a file asks for.
+        asked = None if reserve_out is not None else given.max_tokens
         from tokenbox import ctx, override  # noqa: PLC0415
 
         request.import_from_here(strategy)
-        config = request.settings(max_ctx, None, headroom, None)
+        config = request.settings(max_ctx, reserve_out, headroom, None)
         with terminal.progress("counting"):
             found = ctx.enforce(
                 request.needed_model(model, given, config),
                 given.chunks,
                 output_mode.value,
-                request.whole(max_tokens, "--max-tokens", given.max_tokens),
+                request.whole(max_tokens, "--max-tokens", asked),
                 None if allow is None else override.allow_over_context(allow),
                 tokenizer=tokenizer,
                 strategy=strategy,

@@ -10,7 +10,7 @@ import typer
 from tokenbox.cli import terminal
 from tokenbox.cli.choices import Choices, Format, budgets_in
 from tokenbox.cli.outcome import Exit, reporting
-from tokenbox.cli.proving import Proof, ProofDir, ProofTexts, proving
+from tokenbox.cli.proving import Proof, ProofDir, ProofTexts, asks_for_proof, proving
 from tokenbox.cli.streams import STDIN, json_bytes, read_text, write_bytes, write_file
 from tokenbox.errors import ContextCriticalOverflow
 
@@ -65,8 +65,8 @@ def layout(  # noqa: PLR0913, PLR0917  # one parameter per option
             "--output", "-o", metavar="FILE", help="Write there instead, all at once or not at all."
         ),
     ] = None,
-    proof: Proof = False,
-    proof_texts: ProofTexts = False,
+    proof: Proof = None,
+    proof_texts: ProofTexts = None,
     proof_dir: ProofDir = None,
 ) -> int:
     """Compile a layout document into its budget.
@@ -90,7 +90,7 @@ def layout(  # noqa: PLR0913, PLR0917  # one parameter per option
         allow_outside=allow_outside,
         text_format=text_format,
         output=output,
-        proof=proof or proof_texts or proof_dir is not None,
+        proof=asks_for_proof(proof=proof, texts=proof_texts, folder=proof_dir),
     )
     with (
         reporting(as_json=as_json),

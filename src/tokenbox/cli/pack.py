@@ -15,7 +15,7 @@ import typer
 from tokenbox.cli import terminal
 from tokenbox.cli.count import DEFAULT_TOKENIZER, Engine
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
-from tokenbox.cli.proving import Proof, ProofDir, ProofTexts, proving
+from tokenbox.cli.proving import Proof, ProofDir, ProofTexts, asks_for_proof, proving
 from tokenbox.cli.streams import (
     STDIN,
     json_bytes,
@@ -155,8 +155,8 @@ def pack(  # noqa: PLR0913, PLR0917  # one parameter per option
     cache: Annotated[
         bool, typer.Option("--cache/--no-cache", help="Remember counts for the next time.")
     ] = True,
-    proof: Proof = False,
-    proof_texts: ProofTexts = False,
+    proof: Proof = None,
+    proof_texts: ProofTexts = None,
     proof_dir: ProofDir = None,
 ) -> int:
     """Pack files and folders for a model, in at most a budget of tokens.
@@ -166,7 +166,7 @@ def pack(  # noqa: PLR0913, PLR0917  # one parameter per option
 
     Example: tokenbox pack . --budget 50000 --diff -o prompt.xml
     """
-    proved = proof or proof_texts or proof_dir is not None
+    proved = asks_for_proof(proof=proof, texts=proof_texts, folder=proof_dir)
     choices = PackChoices(budget, text_format, tree, check, explain, output, proved)
     with (
         reporting(as_json=text_format is Format.JSON),

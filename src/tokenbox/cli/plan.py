@@ -44,8 +44,8 @@ def plan(  # noqa: PLR0913, PLR0917  # one parameter per option
         str | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write what would be sent there; - prints it."),
     ] = None,
-    proof: Proof = False,
-    proof_texts: ProofTexts = False,
+    proof: Proof = None,
+    proof_texts: ProofTexts = None,
     proof_dir: ProofDir = None,
 ) -> int:
     """Plan what of a request would be sent within a model's limits. Nothing is sent.

@@ -63,7 +63,10 @@ def list_bundles(folder: Dir = None, as_json: AsJson = False) -> int:
     Example: tokenbox proof list
     """
     with reporting(as_json=as_json):
-        found = _store(folder).listed()
+        store = _store(folder)
+        found = store.listed()
+        if not found:
+            _say_there_are_none(store)
         if as_json:
             write_bytes(json_bytes({"bundles": [_listed_record(bundle) for bundle in found]}))
         elif found:
@@ -111,6 +114,8 @@ def verify(bundles: Names = None, folder: Dir = None, as_json: AsJson = False) -
         from tokenbox.proof.verify import verify as verified  # noqa: PLC0415
 
         names = bundles or _store(folder).ids()
+        if not names:
+            _say_there_are_none(_store(folder))
         wrong, records = 0, []
         with terminal.progress("verifying", len(names)) as advance:
             for name in names:
@@ -241,9 +246,14 @@ def export(
 
 
 def _store(folder: str | None) -> Bundles:
-    from tokenbox.store.bundles import FOLDER, Bundles  # noqa: PLC0415
+    from tokenbox.cli.proving import bundles_folder  # noqa: PLC0415
+    from tokenbox.store.bundles import Bundles  # noqa: PLC0415
 
-    return Bundles(FOLDER if folder is None else folder)
+    return Bundles(bundles_folder(folder))
+
+
+def _say_there_are_none(store: Bundles) -> None:
+    write_error(f"There are no bundles in {printable(str(store.folder))}. --proof leaves one.\n")
 
 
 def _found(name: str, folder: str | None) -> tuple[Files, str]:

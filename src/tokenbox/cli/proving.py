@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,10 +21,14 @@ if TYPE_CHECKING:
     from tokenbox.proof import Evidence
 
 Proof = Annotated[
-    bool, typer.Option("--proof", help="Leave a proof bundle, of a refusal too; see `tokenbox proof`.")
+    bool | None,
+    typer.Option("--proof/--no-proof", help="Leave a proof bundle, of a refusal too; see `tokenbox proof`."),
 ]
 ProofTexts = Annotated[
-    bool, typer.Option("--proof-texts", help="The same with all texts in it, so that it replays offline.")
+    bool | None,
+    typer.Option(
+        "--proof-texts/--no-proof-texts", help="The same with all texts in it, so that it replays offline."
+    ),
 ]
 ProofDir = Annotated[
     str | None,
@@ -41,14 +47,13 @@ class Prover:
         self._problem: TokenboxError | None = None
 
     def __call__(self, evidence: Evidence) -> None:
-        from tokenbox.store.bundles import FOLDER, Bundles  # noqa: PLC0415  # only with --proof
+        from tokenbox.store.bundles import Bundles  # noqa: PLC0415  # only with --proof
 
         if self.budget_source is not None:
             tokens = replace(evidence.budget.tokens, source=self.budget_source)
             evidence = replace(evidence, budget=replace(evidence.budget, tokens=tokens))
-        folder = FOLDER if self._folder is None else self._folder
         try:
-            written = Bundles(folder, texts=self._texts, fsync=True).write(evidence)
+            written = Bundles(bundles_folder(self._folder), texts=self._texts, fsync=True).write(evidence)
         except TokenboxError as error:
             self._problem = error
         else:
@@ -59,14 +64,39 @@ class Prover:
         return Exit.OK if self._problem is None else report(self._problem)
 
 
-@contextmanager
-def proving(*, proof: bool, texts: bool, folder: str | None) -> Iterator[Prover | None]:
-    """What a command decides in here leaves proof, if that was asked for.
+def bundles_folder(named: str | None) -> Path:
+    """Where bundles are: the folder that was named, else that of the project, else that of this folder.
 
-    To ask for texts or to name a folder is to ask for proof. An error inside stays what the command ends
-    with.
+    A ``.tokenbox`` of its own in a folder of a project would hide the project's settings there.
     """
-    prover = Prover(texts=texts, folder=folder) if proof or texts or folder is not None else None
+    from tokenbox.config import find_project  # noqa: PLC0415
+    from tokenbox.store.bundles import FOLDER  # noqa: PLC0415
+
+    if named is not None:
+        return Path(named)
+    project = find_project(Path())
+    return Path(FOLDER if project is None else os.path.relpath(project.root / FOLDER))
+
+
+def asks_for_proof(*, proof: bool | None, texts: bool | None, folder: str | None) -> bool:
+    """Whether options ask for it: naming a folder, or asking for texts, does too."""
+    return proof if proof is not None else texts is True or folder is not None
+
+
+@contextmanager
+def proving(*, proof: bool | None, texts: bool | None, folder: str | None) -> Iterator[Prover | None]:
+    """What a command decides in here leaves proof, if options or else the settings ask for it.
+
+    An error inside stays what the command ends with.
+    """
+    prover = None
+    if proof is not False:
+        from tokenbox.config import load  # noqa: PLC0415
+
+        settings = load()
+        if asks_for_proof(proof=proof, texts=texts, folder=folder) or settings.value("proof.write") is True:
+            with_texts = settings.value("proof.texts") is True if texts is None else texts
+            prover = Prover(texts=with_texts, folder=folder)
     try:
         yield prover
     except TokenboxError:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from tokenbox.catalog import Figure, Limit, Limits, Price
 from tokenbox.config.errors import Code, ConfigError
 from tokenbox.config.keys import ANY, KEYS, KeyName, key_of, key_text
 from tokenbox.config.reading import name_of, unknown_key
@@ -15,6 +14,8 @@ from tokenbox.config.setting import Level, Origin, Setting, shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
+
+    from tokenbox.catalog import Figure, Limits, Price
 
 _DEFAULT = Origin(Level.DEFAULT)
 # In the order of Price.
@@ -148,8 +149,13 @@ class Config:
 
     def catalog_limits(self) -> dict[str, Limits]:
         """``[catalog.MODEL]`` as corrections for :func:`tokenbox.catalog.model`."""
+        names = self.names("catalog")
+        if not names:
+            return {}
+        from tokenbox.catalog import Limit, Limits  # noqa: PLC0415  # only who corrects it loads it here
+
         found = {}
-        for name in self.names("catalog"):
+        for name in names:
             figures = {limit.value: self._figure(name, limit.value) for limit in Limit}
             if any(figures.values()):
                 found[name] = Limits(**figures)
@@ -157,6 +163,8 @@ class Config:
 
     def catalog_prices(self) -> dict[str, Price]:
         """``[catalog.MODEL]`` as prices for :func:`tokenbox.catalog.price`."""
+        from tokenbox.catalog import Price  # noqa: PLC0415
+
         found = {}
         for name in self.names("catalog"):
             settings = [self.setting(("catalog", name, f"price_{rate}")) for rate in _RATES]
@@ -168,6 +176,8 @@ class Config:
         return found
 
     def _figure(self, name: str, limit: str) -> Figure | None:
+        from tokenbox.catalog import Figure  # noqa: PLC0415
+
         setting = self.setting(("catalog", name, limit))
         value = setting.value
         return Figure(value, setting.source, self._date(name)) if isinstance(value, int) else None

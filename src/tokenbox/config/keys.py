@@ -173,8 +173,8 @@ KEYS: tuple[Key, ...] = (
     Key("upstreams.*.concurrency", Kind.COUNT, "Most requests at a time.", 64),
     Key("upstreams.*.queue", Kind.TOKENS, "Most requests that wait for a place.", 256),
     Key("upstreams.*.queue_seconds", Kind.SECONDS, "How long one waits.", Decimal(30)),
-    Key("proof.write", Kind.BOOLEAN, "Leave a proof of every layout, plan and enforcement.", False),  # noqa: FBT003
-    Key("proof.texts", Kind.BOOLEAN, "With the texts themselves, so that it replays offline.", False),  # noqa: FBT003
+    Key("proof.write", Kind.BOOLEAN, "Leave proof of every decision, as --proof does.", False),  # noqa: FBT003
+    Key("proof.texts", Kind.BOOLEAN, "With the texts, to replay it offline: as --proof-texts.", False),  # noqa: FBT003
 )
 
 # Tables that are not read here, and where they may stand.
