@@ -83,6 +83,7 @@ def _add_file(texts: Texts, path: str) -> None:
 def _add_messages(texts: Texts, data: bytes) -> bool:
     """The messages of a list or of a request, and its tools, if that is what the file has."""
     from tokenbox.content.message import Message  # noqa: PLC0415
+    from tokenbox.conversation.record import as_json  # noqa: PLC0415
     from tokenbox.policy import read_chunks  # noqa: PLC0415
     from tokenbox.policy.messages import message_text, tools_text  # noqa: PLC0415
 
@@ -93,8 +94,11 @@ def _add_messages(texts: Texts, data: bytes) -> bool:
         request = read_chunks(messages, tools=asked.get("tools"))
     except (TokenboxError, ValueError, TypeError, KeyError, RecursionError):
         return False
+    # As policies keep them, and as windows do.
     for message in messages:
         texts.add(message_text(message).encode())
+        texts.add(as_json(message.to_dict()).encode())
     if request.tools:
         texts.add(tools_text(request).encode())
+        texts.add(as_json(asked["tools"]).encode())
     return True
