@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tokenbox.catalog import Price
-    from tokenbox.gateway.app import Request
     from tokenbox.gateway.asgi import Headers
-    from tokenbox.gateway.services import Grant
+    from tokenbox.gateway.services import Attempt, Grant
     from tokenbox.ledger.usage import Usage
     from tokenbox.store.quotas import QuotaStore
 
@@ -66,7 +65,7 @@ class QuotaAccounts:
         self._when_away = when_away
 
     @asynccontextmanager
-    async def reserved(self, request: Request, grant: Grant) -> AsyncIterator[Account]:
+    async def reserved(self, request: Attempt, grant: Grant) -> AsyncIterator[Account]:
         now = self._clock()
         account = Account([], [], now)
         if grant.key_id is None or not grant.quotas:
@@ -82,7 +81,7 @@ class QuotaAccounts:
         finally:
             await self._settle(request.key, self._used(request, account, price))
 
-    def _takes(self, request: Request, grant: Grant, price: Price | None, now: datetime) -> list[Take]:
+    def _takes(self, request: Attempt, grant: Grant, price: Price | None, now: datetime) -> list[Take]:
         """What it may use at most, of each quota of the key."""
         call, verdict = request.call, request.verdict
         assert call is not None and verdict is not None and grant.key_id is not None  # noqa: S101, PT018
@@ -135,7 +134,7 @@ class QuotaAccounts:
             self._later(reservation, used)
             raise
 
-    def _used(self, request: Request, account: Account, price: Price | None) -> list[Take]:
+    def _used(self, request: Attempt, account: Account, price: Price | None) -> list[Take]:
         """What it used: nothing if it was refused, all that was taken if that is not known."""
         outcome = request.outcome
         if not request.was_sent or outcome.used_nothing:

@@ -124,6 +124,7 @@ class Request:
         self.send = send
         self.request_id = request_id
         self.protocol = PROTOCOLS[incoming.path]
+        self.category = self.protocol.name
         self.outcome = Outcome()
         self.started_at = time.monotonic()
         self.began_at = datetime.now(UTC)
@@ -177,7 +178,7 @@ class Request:
             upstream = self.upstream = await services.models.upstream_of(call.model)
             verdict = self.verdict = await self._judged(call, upstream, mode)
             if mode is not Mode.OBSERVE and (verdict.deficit or verdict.budget is None):
-                call = self.call = await self._fitted(call, upstream, verdict)
+                call = self.call = await self._fitted(call, upstream, verdict, grant)
             if grant.quotas:
                 call = self.call = self._bounded(call)
             async with services.accounts.reserved(self, grant) as account:
@@ -214,11 +215,11 @@ class Request:
             counted = Counted(len(call.data) // 4, exact=False, source="bytes / 4")  # it refuses nothing
         return judge(call, counted, room, mode)
 
-    async def _fitted(self, call: Call, upstream: Upstream, verdict: Verdict) -> Call:
+    async def _fitted(self, call: Call, upstream: Upstream, verdict: Verdict, grant: Grant) -> Call:
         """The call made to fit, in the mode ``fit``; else a refusal."""
         if verdict.mode is not Mode.FIT or verdict.budget is None:
             raise refusal_of(call, await self._with_parts(call, upstream, verdict))
-        fitted = await self.services.fitting.fit(call, upstream, verdict)
+        fitted = await self.services.fitting.fit(call, upstream, verdict, grant)
         if fitted is None:
             raise refusal_of(call, await self._with_parts(call, upstream, verdict))
         self.verdict = judge(fitted.call, fitted.counted, verdict.room, verdict.mode)

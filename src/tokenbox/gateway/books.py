@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tokenbox.catalog import Price
-    from tokenbox.gateway.app import Request
+    from tokenbox.gateway.services import Attempt
     from tokenbox.gateway.spool import Spool
     from tokenbox.store.calls import Calls
 
@@ -68,11 +68,11 @@ class Books:
     def waiting(self) -> int:
         return self._spool.waiting
 
-    def began(self, request: Request) -> None:
+    def began(self, request: Attempt) -> None:
         """Before it is sent: what it may cost is known even if this process does not see the answer."""
         self._spool.append(_line(request))
 
-    def ended(self, request: Request) -> None:
+    def ended(self, request: Attempt) -> None:
         """After it: what the upstream reported, which is None where it reported nothing."""
         outcome = request.outcome
         if outcome.complete and outcome.status == _OK:
@@ -151,7 +151,7 @@ class Books:
                 return
 
 
-def _line(request: Request) -> dict[str, object]:
+def _line(request: Attempt) -> dict[str, object]:
     """What is known of a request when it is sent."""
     call, verdict = request.call, request.verdict
     assert call is not None and verdict is not None  # noqa: S101, PT018  # it is recorded once it was judged
@@ -159,7 +159,7 @@ def _line(request: Request) -> dict[str, object]:
         "id": request.key,
         "began": time_text(request.began_at),
         "model": call.model,
-        "category": call.protocol.name,
+        "category": request.category,
         "key": None if request.grant is None else request.grant.key_id,
         "tokens": verdict.counted.tokens,
         "exact": verdict.counted.exact,

@@ -21,7 +21,7 @@ from tokenbox.gateway.asking import AskForUsage
 from tokenbox.gateway.books import Books
 from tokenbox.gateway.counting import RequestCounting
 from tokenbox.gateway.door import KeyDoor
-from tokenbox.gateway.fitting import Evicting
+from tokenbox.gateway.fitting import PolicyFitting
 from tokenbox.gateway.local import LocalCounts
 from tokenbox.gateway.metrics import Metrics
 from tokenbox.gateway.models import UpstreamModels
@@ -29,6 +29,7 @@ from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.routes import Routes
 from tokenbox.gateway.services import NoAccounts, OpenDoor
 from tokenbox.gateway.spool import Spool, SpoolError
+from tokenbox.gateway.summaries import ModelSummaries
 from tokenbox.gateway.upstream import Upstream
 from tokenbox.providers.kinds import Kind
 from tokenbox.store.quotas import SqlQuotas
@@ -41,10 +42,9 @@ if TYPE_CHECKING:
     from datetime import date
 
     from tokenbox.catalog import Price
-    from tokenbox.gateway.app import Request
     from tokenbox.gateway.counting import Local
     from tokenbox.gateway.log import Log
-    from tokenbox.gateway.services import Accounts, Door
+    from tokenbox.gateway.services import Accounts, Attempt, Door
     from tokenbox.gateway.settings import Settings
     from tokenbox.ledger.quota import Take
     from tokenbox.store.quotas import QuotaStore
@@ -91,7 +91,9 @@ class Standing:
         self.metrics = Metrics(__version__)
         self.local_counts = LocalCounts(settings)
         self.counting = RequestCounting(self.local, settings.limits)
-        self.fitting = Evicting(self.counting, settings.low_water)
+        self.fitting = PolicyFitting(
+            self.counting, self.local, ModelSummaries(self), settings.fit, settings.low_water
+        )
         self.asking = AskForUsage()
         self.upstreams: Sequence[Upstream] = ()
         self.models: UpstreamModels
@@ -124,6 +126,7 @@ class Standing:
         with suppress(TokenboxError):
             await self.stores.quotas.close()
         self.stores.threads.close()
+        self.fitting.close()
         self.stores.store.close()
         for upstream in self.upstreams:
             upstream.close()
@@ -144,7 +147,7 @@ class Standing:
         self.upstreams = upstreams
         self.models.become(settings, upstreams)
         self.local_counts.become(settings)
-        self.fitting = Evicting(self.counting, settings.low_water)
+        self.fitting.become(settings.fit, settings.low_water)
         self.log.write("reloaded", upstreams=[upstream.name for upstream in upstreams])
 
     # What requests ask.
@@ -165,7 +168,7 @@ class Standing:
             found = _price(model, at.date())
         return None if found is None else found.at(input_tokens)
 
-    def began(self, request: Request) -> None:
+    def began(self, request: Attempt) -> None:
         """Before it is sent. Raises :class:`Refusal` where not even this machine's disk takes the record."""
         try:
             self.books.began(request)
@@ -179,7 +182,7 @@ class Standing:
         self.log.write("mistake", error=type(error).__name__, at=_places(error))
         return Refusal(500, "internal_error", "The gateway made a mistake. Its log says where.")
 
-    def observe(self, request: Request, refusal: Refusal | None) -> None:
+    def observe(self, request: Attempt, refusal: Refusal | None) -> None:
         """Metrics, log and ledger, once per request, whatever came of it."""
         seconds = time.monotonic() - request.started_at
         self.metrics.observe(request, refusal, seconds)

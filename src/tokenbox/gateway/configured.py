@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.config import load
 from tokenbox.config.errors import Code, ConfigError
 from tokenbox.gateway.protocols import PROTOCOLS
-from tokenbox.gateway.settings import Limits, Mode, ModelSettings, Settings, UpstreamSettings, WhenAway
+from tokenbox.gateway.settings import Fit, Limits, Mode, ModelSettings, Settings, UpstreamSettings, WhenAway
 from tokenbox.providers.target import root_of
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ def settings_from(
         host=host,
         port=int(str(port)),
         low_water=low_water if isinstance(low_water, Decimal) else Decimal(1),
+        fit=tuple(Fit(str(step)) for step in config.value("gateway.fit")),  # type: ignore[attr-defined]
+        summary_model=_text(config, "gateway.summary_model"),
         database=database,
         redis=_text(config, "gateway.redis"),
         state=state or str(_state_folder()),

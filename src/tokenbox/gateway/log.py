@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tokenbox.gateway.app import Request
     from tokenbox.gateway.refusals import Refusal
+    from tokenbox.gateway.services import Attempt
 
 
 class Log:
@@ -27,7 +27,7 @@ class Log:
         line = {"at": at, "event": event, **fields}
         self._out(json.dumps(line, default=str, separators=(",", ":")) + "\n")
 
-    def request(self, request: Request, refusal: Refusal | None, seconds: float) -> None:
+    def request(self, request: Attempt, refusal: Refusal | None, seconds: float) -> None:
         """One line for a request."""
         if self._out is None or (not self._requests and refusal is None):
             return
@@ -35,7 +35,7 @@ class Log:
         self.write(
             "request",
             id=request.request_id,
-            route=request.protocol.name,
+            route=request.category,
             model=None if call is None else call.model[:200],
             stream=None if call is None else call.stream,
             upstream=None if request.upstream is None else request.upstream.name,

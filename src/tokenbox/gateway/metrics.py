@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tokenbox.gateway.app import Request
     from tokenbox.gateway.refusals import Refusal
+    from tokenbox.gateway.services import Attempt
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 _OK = 200
@@ -62,8 +62,8 @@ class Metrics:
             )
         (gauge.labels(**labels) if labels else gauge).set_function(value)
 
-    def observe(self, request: Request, refusal: Refusal | None, seconds: float) -> None:
-        route, outcome, verdict = request.protocol.name, request.outcome, request.verdict
+    def observe(self, request: Attempt, refusal: Refusal | None, seconds: float) -> None:
+        route, outcome, verdict = request.category, request.outcome, request.verdict
         upstream = "" if request.upstream is None else request.upstream.name
         mode = "" if verdict is None else verdict.mode.value
         self._requests.labels(route, upstream, str(outcome.status), mode).inc()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -11,11 +12,13 @@ from tokenbox.gateway.settings import Mode
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from datetime import datetime
 
     from tokenbox.gateway.admission import Counted, Room, Verdict
-    from tokenbox.gateway.app import Request
     from tokenbox.gateway.asgi import Headers, Incoming
     from tokenbox.gateway.calls import Call
+    from tokenbox.gateway.protocols import Protocol as Api
+    from tokenbox.gateway.relay import Outcome
     from tokenbox.gateway.settings import Settings
     from tokenbox.gateway.upstream import Upstream
     from tokenbox.ledger.quota import Quota
@@ -54,6 +57,50 @@ class Fitted:
     record: dict[str, object]
 
 
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a model made of what left. ``request_id``: of its call, in the log."""
+
+    text: str = field(repr=False)
+    model: str
+    request_id: str
+
+    def to_dict(self) -> dict[str, object]:
+        """For the record: the text is only its digest."""
+        digest = hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
+        return {"model": self.model, "request_id": self.request_id, "sha256": digest}
+
+
+class Attempt(Protocol):
+    """A request as metrics, log, quotas and ledger see it: a client's, or one of our own."""
+
+    key: str
+    category: str
+    protocol: Api
+    verdict: Verdict | None
+    upstream: Upstream | None
+    outcome: Outcome
+    was_sent: bool
+    began_at: datetime
+    started_at: float
+    done: dict[str, object] | None
+
+    @property
+    def call(self) -> Call | None: ...
+    @property
+    def grant(self) -> Grant | None: ...
+    @property
+    def request_id(self) -> str: ...
+
+
+class Summaries(Protocol):
+    """Summing up what leaves a request."""
+
+    async def summary_of(self, text: str, at_most: int, call: Call, grant: Grant) -> Summary | None:
+        """At most so many tokens. None where there is none, whatever the reason."""
+        ...
+
+
 class Door(Protocol):
     """Who may enter."""
 
@@ -83,7 +130,7 @@ class Counting(Protocol):
 class Fitting(Protocol):
     """Making a request fit."""
 
-    async def fit(self, call: Call, upstream: Upstream, verdict: Verdict) -> Fitted | None:
+    async def fit(self, call: Call, upstream: Upstream, verdict: Verdict, grant: Grant) -> Fitted | None:
         """None where what must be kept does not fit."""
         ...
 
@@ -99,7 +146,7 @@ class Account(Protocol):
 class Accounts(Protocol):
     """Quotas: reserved before a request is sent, settled by what the upstream reports."""
 
-    def reserved(self, request: Request, grant: Grant) -> AbstractAsyncContextManager[Account]:
+    def reserved(self, request: Attempt, grant: Grant) -> AbstractAsyncContextManager[Account]:
         """Raises a refusal (429) where a quota is used up."""
         ...
 
@@ -134,7 +181,7 @@ class Services(Protocol):
 
     async def close(self) -> None: ...
 
-    def began(self, request: Request) -> None:
+    def began(self, request: Attempt) -> None:
         """Right before a request is sent. Raises a refusal where it cannot be recorded."""
         ...
 
@@ -142,7 +189,7 @@ class Services(Protocol):
         """Logs where a mistake of ours happened, without its text; the answer for it (500)."""
         ...
 
-    def observe(self, request: Request, refusal: Refusal | None) -> None:
+    def observe(self, request: Attempt, refusal: Refusal | None) -> None:
         """Metrics, log and ledger, once per request, whatever came of it. Never fails, never waits."""
         ...
 
@@ -158,7 +205,7 @@ class NoAccounts:
     """No quotas."""
 
     @asynccontextmanager
-    async def reserved(self, request: Request, grant: Grant) -> AsyncIterator[Account]:
+    async def reserved(self, request: Attempt, grant: Grant) -> AsyncIterator[Account]:
         yield self
 
     def headers(self) -> Headers:

@@ -22,6 +22,14 @@ class Mode(StrEnum):
     FIT = "fit"
 
 
+class Fit(StrEnum):
+    """A step of making a request fit, in the mode ``fit``."""
+
+    EVICT = "evict"
+    TRUNCATE = "truncate"
+    COMPACT = "compact"
+
+
 class WhenAway(StrEnum):
     """What becomes of requests under a quota while its store is away: refused, or sent and not charged."""
 
@@ -96,6 +104,10 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8640
     low_water: Decimal = Decimal(1)
+    fit: tuple[Fit, ...] = (Fit.EVICT,)
+    summary_model: str | None = None
+    proof: str | None = None
+    proof_texts: bool = False
     database: str | None = None
     redis: str | None = field(default=None, repr=False)
     state: str = ""

@@ -1,0 +1,221 @@
+"""Modes and what ``fit`` does: who decides, what leaves, what is said of it, and what never leaves."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.gateway.running import until
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.gateway.running import Gateways, RunningGateway, Stub
+
+PATH = "/v1/chat/completions"
+CONFIG = """
+[upstreams.stub]
+url = "{url}"
+kind = "vllm"
+[policy]
+max_ctx = 400
+[models.watched]
+max_ctx = 400
+mode = "observe"
+[routes.completions]
+mode = "observe"
+[gateway]
+fit = {fit}
+"""
+
+
+def config(upstream: Stub, *fit: str) -> str:
+    return CONFIG.format(url=upstream.url, fit=json.dumps(list(fit)))
+
+
+@pytest.fixture(scope="module")
+def gateway(shared_gateways: Gateways, upstream: Stub) -> RunningGateway:
+    return shared_gateways(config=config(upstream, "evict"))
+
+
+def talk(exchanges: int, words: int = 20) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = [{"role": "system", "content": "Be brief."}]
+    for number in range(exchanges):
+        messages.append({"role": "user", "content": f"question {number} " + "word " * words})
+        messages.append({"role": "assistant", "content": f"answer {number}"})
+    return [*messages, {"role": "user", "content": "the last question"}]
+
+
+def chat(messages: Sequence[object], model: str = "m", **more: object) -> dict[str, Any]:
+    return {"model": model, "max_tokens": 10, "messages": list(messages), **more}
+
+
+def test_who_decides_the_mode(gateway: RunningGateway, upstream: Stub) -> None:
+    large = talk(30)
+    before = len(upstream.seen)
+    assert gateway.post(PATH, chat(large)).status == 400
+    assert len(upstream.seen) == before, "it was sent all the same"
+    # The model's own, the route's, and the header before both.
+    watched = gateway.post(PATH, chat(large, "watched"))
+    assert (watched.status, watched.headers["x-tokenbox-mode"]) == (200, "observe")
+    assert watched.headers["x-tokenbox-remaining"] == "0"
+    prompt = {"model": "m", "max_tokens": 10, "prompt": "word " * 1000}
+    assert gateway.post("/v1/completions", prompt).headers["x-tokenbox-mode"] == "observe"
+    assert gateway.post("/v1/completions", prompt, x_tokenbox_mode="enforce").status == 400
+    assert gateway.post(PATH, chat(large, "watched"), x_tokenbox_mode="enforce").status == 400
+    fitted = gateway.post(PATH, chat(large), x_tokenbox_mode="fit")
+    assert (fitted.status, fitted.headers["x-tokenbox-mode"]) == (200, "fit")
+    wrong = gateway.post(PATH, chat(large), x_tokenbox_mode="rush")
+    assert (wrong.status, wrong.json["error"]["code"]) == (400, "invalid_mode")
+
+
+def test_the_window_is_kept_to_the_token(gateway: RunningGateway) -> None:
+    fits = gateway.post(PATH, chat(talk(3)))
+    left = int(fits.headers["x-tokenbox-remaining"])
+    used = int(fits.headers["x-tokenbox-input-tokens"])
+    assert left + used + 10 == 400
+    assert gateway.post(PATH, chat(talk(3), max_tokens=10 + left)).status == 200
+    refused = gateway.post(PATH, chat(talk(3), max_tokens=11 + left))
+    assert refused.status == 400
+    found = refused.json["tokenbox"]
+    assert (found["deficit"], found["input_tokens"], found["reserved"]) == (1, used, 11 + left)
+    assert [item["role"] for item in found["messages"]] == [item["role"] for item in talk(3)]
+    assert found["fixes"][0]["to"] == 10 + left
+
+
+def test_an_answer_without_a_fitting_budget_is_refused_in_every_mode(gateway: RunningGateway) -> None:
+    for mode in ("enforce", "fit"):
+        refused = gateway.post(PATH, chat(talk(0), max_tokens=500), x_tokenbox_mode=mode)
+        assert refused.json["error"]["code"] == "context_length_exceeded"
+        # What must be kept does not fit either.
+        refused = gateway.post(PATH, chat([{"role": "user", "content": "x " * 3000}]), x_tokenbox_mode=mode)
+        assert refused.json["error"]["code"] == "context_length_exceeded"
+
+
+def long_result() -> list[dict[str, Any]]:
+    call = {"id": "t1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    result = "FIRST " + "filler words of a log file " * 300 + " LAST"
+    return [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "read the log"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "t1", "content": result},
+    ]
+
+
+def anthropic(messages: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    result = messages[3]["content"]
+    return {
+        "model": "m",
+        "max_tokens": 10,
+        "messages": [
+            {"role": "user", "content": "read the log"},
+            {
+                "role": "assistant",
+                "content": [{"type": "tool_use", "id": "t1", "name": "read", "input": {}}],
+            },
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": "t1", "content": result}],
+            },
+        ],
+    }
+
+
+def responses(messages: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    call = {"type": "function_call", "call_id": "t1", "name": "read", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "t1", "output": messages[3]["content"]}
+    return {
+        "model": "m",
+        "max_output_tokens": 10,
+        "input": [{"role": "user", "content": "read the log"}, call, output],
+    }
+
+
+@pytest.fixture(scope="module")
+def cutting(shared_gateways: Gateways, upstream: Stub) -> RunningGateway:
+    return shared_gateways(config=config(upstream, "truncate", "evict"), options=["--mode", "fit"])
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "key"),
+    [
+        (PATH, chat(long_result()), "messages"),
+        ("/v1/messages", anthropic(long_result()), "messages"),
+        ("/v1/responses", responses(long_result()), "input"),
+    ],
+)
+def test_truncation_cuts_the_middle_of_a_long_result(
+    cutting: RunningGateway, upstream: Stub, path: str, body: dict[str, Any], key: str
+) -> None:
+    answer = cutting.post(path, body)
+    assert answer.status == 200, answer.data
+    done = answer.json["tokenbox"]["done"]
+    assert (done["action"], done["keep"]) == ("truncate", "ends")
+    assert done["messages"] == [len(body[key]) - 1]
+    assert done["after"] <= 390 < done["before"]
+    sent = upstream.seen[-1][key]
+    # Nothing but that text is another one.
+    assert sent[:-1] == body[key][:-1]
+    text = json.dumps(sent[-1])
+    assert "FIRST" in text
+    assert "LAST" in text
+    assert len(text) < 2000
+
+
+def test_what_truncation_cannot_do_eviction_does(cutting: RunningGateway, upstream: Stub) -> None:
+    messages = talk(30, words=300)
+    answer = cutting.post(PATH, chat(messages))
+    assert answer.status == 200, answer.data
+    done = answer.json["tokenbox"]["done"]
+    assert done["action"] == "several"
+    assert [step["action"] for step in done["steps"]] == ["truncate", "evict"]
+    sent = upstream.seen[-1]["messages"]
+    assert sent[0] == messages[0]
+    assert sent[-1] == messages[-1]
+    assert int(answer.headers["x-tokenbox-input-tokens"]) <= 390
+
+
+def test_compaction_puts_a_summary_in_place_of_what_leaves(start_gateway: Gateways, upstream: Stub) -> None:
+    settings = config(upstream, "compact", "evict") + 'summary_model = "watched"\n'
+    settings = settings.replace("[models.watched]\nmax_ctx = 400", "[models.watched]\nmax_ctx = 40000")
+    gateway = start_gateway(config=settings, options=["--mode", "fit"])
+    messages = talk(30)
+    before = len(upstream.seen)
+    answer = gateway.post(PATH, chat(messages))
+    assert answer.status == 200, answer.data
+    done = answer.json["tokenbox"]["done"]
+    assert done["action"] == "compact"
+    assert done["summary"]["model"] == "watched"
+    asked, sent = upstream.seen[before:]
+    assert asked["model"] == "watched"
+    assert "question 0" in asked["messages"][1]["content"]
+    assert sent["messages"][0]["content"] == (
+        "Be brief.\n\nSummary of the earlier conversation:\nHello there"
+    )
+    assert sent["messages"][-1] == messages[-1]
+    assert len(sent["messages"]) == len(messages) - len(done["evicted"])
+    # A summary that fails loses nothing: it is a plain eviction.
+    failing = [*messages]
+    failing[0] = {"role": "system", "content": "Be brief."}
+    gateway.post(PATH, chat(failing))
+    gateway.stop()
+    with closing(sqlite3.connect(start_gateway.folder / "data" / "tokenbox" / "tokenbox.db")) as database:
+        rows = dict(
+            database.execute("SELECT category, count(*) FROM tokenbox_calls GROUP BY category").fetchall()
+        )
+    assert rows == {"chat": 2, "summarize": 2}
+
+
+def test_a_summary_that_fails_is_a_plain_eviction(start_gateway: Gateways, upstream: Stub) -> None:
+    settings = config(upstream, "compact") + 'summary_model = "watched"\n'
+    gateway = start_gateway(config=settings, options=["--mode", "fit"])  # which is too small for it
+    answer = gateway.post(PATH, chat(talk(30)))
+    assert answer.status == 200, answer.data
+    assert answer.json["tokenbox"]["done"]["action"] == "evict"
+    assert '"refused":"summary_too_large"' in gateway.log
+    until(lambda: gateway.metric("tokenbox_upstream_running") == 0)
