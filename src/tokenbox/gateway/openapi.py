@@ -1,4 +1,7 @@
-"""What the gateway offers, as OpenAPI 3.1: data."""
+"""What the gateway offers, as OpenAPI 3.1: data.
+
+Bodies are described as far as the gateway itself reads them; the rest of a request is its API's, and passes.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,244 @@ from typing import Any
 
 from tokenbox.__about__ import __version__
 
+_TEXT: dict[str, Any] = {"type": "string"}
+_ANY: dict[str, Any] = {}
+_COUNT = {"type": "integer", "minimum": 0, "maximum": 2**53 - 1}
+_LIMIT = {"anyOf": [{"type": "integer", "minimum": -1, "maximum": 2**53 - 1}, {"type": "null"}]}
+_OBJECT = {"type": "object"}
+_MODEL = {"type": "string", "minLength": 1, "maxLength": 256, "pattern": "^[ -~]+$"}
+_MESSAGES = {"type": "array", "items": _OBJECT, "maxItems": 20_000}
+_STREAM = {"type": ["boolean", "null"]}
+_TOOLS = {"type": ["array", "null"], "items": _OBJECT}
+_FIGURE = {"anyOf": [_COUNT, {"type": "null"}]}
+
+
+def _object(required: tuple[str, ...] = (), **properties: Any) -> dict[str, Any]:  # noqa: ANN401  # schemas
+    return {"type": "object", "required": list(required), "properties": properties}
+
+
+_CHAT = _object(
+    ("model", "messages"),
+    model=_MODEL,
+    messages=_MESSAGES,
+    tools=_TOOLS,
+    stream=_STREAM,
+    max_tokens=_LIMIT,
+    max_completion_tokens=_LIMIT,
+    n={"anyOf": [{"type": "integer", "minimum": 1, "maximum": 128}, {"type": "null"}]},
+)
+_COMPLETION = _object(
+    ("model", "prompt"), model=_MODEL, prompt={"type": "string"}, stream=_STREAM, max_tokens=_LIMIT
+)
+_RESPONSE = _object(
+    ("model", "input"),
+    model=_MODEL,
+    input={"anyOf": [_TEXT, {"type": "array", "items": _OBJECT}]},
+    instructions={"type": ["string", "null"]},
+    tools=_TOOLS,
+    stream=_STREAM,
+    max_output_tokens=_LIMIT,
+)
+_MESSAGE = _object(
+    ("model", "messages"),
+    model=_MODEL,
+    messages=_MESSAGES,
+    system={"anyOf": [_TEXT, {"type": "array", "items": _OBJECT}]},
+    tools=_TOOLS,
+    stream=_STREAM,
+    max_tokens=_LIMIT,
+)
+_EMBEDDING = _object(("model", "input"), model=_MODEL, input={"type": "string"})
+_LIMITS = {
+    "max_ctx": _COUNT,
+    "reserve_out": _COUNT,
+    "headroom": {"type": "string"},
+    "max_input": _COUNT,
+    "model": _MODEL,
+    "tokenizer": {"type": "string"},
+}
+_CHUNKS = {"type": "array", "items": {"anyOf": [_TEXT, _OBJECT]}}
+
+SCHEMAS: dict[str, Any] = {
+    "Error": _object(
+        ("error",),
+        error=_object(
+            ("message", "type", "param", "code"),
+            message=_TEXT,
+            type=_TEXT,
+            param={"type": ["string", "null"]},
+            code={"type": ["string", "integer", "null"]},
+        ),
+        tokenbox=_OBJECT,
+    ),
+    "AnthropicError": _object(
+        ("type", "error", "request_id"),
+        type={"const": "error"},
+        error=_object(("type", "message"), type=_TEXT, message=_TEXT),
+        request_id=_TEXT,
+        tokenbox=_OBJECT,
+    ),
+    "Counted": _object(
+        ("input_tokens", "tokenbox"),
+        input_tokens=_COUNT,
+        tokenbox=_object(("exact", "counted_by"), exact={"type": "boolean"}, counted_by=_TEXT),
+    ),
+    "Tokenized": _object(
+        ("count", "exact", "counted_by", "max_model_len"),
+        count=_COUNT,
+        exact={"type": "boolean"},
+        counted_by=_TEXT,
+        max_model_len=_FIGURE,
+        tokens={"type": "array", "items": {"type": "integer"}},
+    ),
+    "Model": {
+        **_object(
+            ("id", "context_window", "max_input_tokens", "max_output_tokens", "max_model_len", "tokenizer"),
+            id=_TEXT,
+            context_window=_FIGURE,
+            max_input_tokens=_FIGURE,
+            max_output_tokens=_FIGURE,
+            max_model_len=_FIGURE,
+            tokenizer={"type": ["string", "null"]},
+        )
+    },
+}
+
+# Statuses that any route may answer with: who asks, what is asked, what is behind.
+_ERRORS = {
+    400: "The request is not what its API says, or does not fit (code context_length_exceeded).",
+    401: "No key, or one that is not known, has expired or was revoked.",
+    403: "The key may not use this model or mode.",
+    404: "No upstream serves the model.",
+    408: "The body did not arrive in time.",
+    413: "The body is too large.",
+    429: "A quota is used up: retry-after says when it is filled again.",
+    500: "A mistake in tokenbox; or the upstream's own error.",
+    502: "The upstream cannot be reached, broke off, or sent something that is no answer.",
+    503: "No place at the upstream, or a store that is needed is away.",
+    504: "The upstream did not answer in time.",
+}
+_MODE = {
+    "name": "x-tokenbox-mode",
+    "in": "header",
+    "required": False,
+    "description": "What becomes of a request that does not fit.",
+    "schema": {"type": "string", "enum": ["observe", "enforce", "fit"]},
+}
+_STARTED = {
+    "name": "x-tokenbox-started",
+    "in": "header",
+    "required": False,
+    "description": "`event`: a frame `event: started` goes before the stream. Most clients break on it.",
+    "schema": {"type": "string", "enum": ["event"]},
+}
+
+# (method, path): what it is, the schema of its body, and of its answer.
+OPERATIONS: dict[tuple[str, str], tuple[str, dict[str, Any] | None, dict[str, Any]]] = {
+    ("post", "/v1/chat/completions"): ("OpenAI's chat completions.", _CHAT, _OBJECT),
+    ("post", "/v1/completions"): ("OpenAI's completions.", _COMPLETION, _OBJECT),
+    ("post", "/v1/responses"): ("OpenAI's responses.", _RESPONSE, _OBJECT),
+    ("post", "/v1/messages"): ("Anthropic's messages.", _MESSAGE, _OBJECT),
+    ("post", "/v1/embeddings"): ("OpenAI's embeddings.", _EMBEDDING, _OBJECT),
+    ("post", "/v1/chat/completions/input_tokens"): ("What a chat counts.", _CHAT, SCHEMAS["Counted"]),
+    ("post", "/v1/responses/input_tokens"): ("What a response counts.", _RESPONSE, SCHEMAS["Counted"]),
+    ("post", "/v1/messages/count_tokens"): ("What a message counts.", _MESSAGE, SCHEMAS["Counted"]),
+    ("post", "/v1/tokenize"): (
+        "The count of a text or of a chat, the tokens of a text, and the model's window.",
+        _object((), model=_MODEL, prompt=_TEXT, messages=_MESSAGES, tools=_TOOLS),
+        SCHEMAS["Tokenized"],
+    ),
+    ("post", "/tokenize"): (
+        "llama.cpp's: the tokens of a text.",
+        _object(("content",), content=_TEXT, model=_MODEL),
+        _object(("tokens",), tokens={"type": "array"}),
+    ),
+    ("post", "/detokenize"): (
+        "llama.cpp's: the text of tokens.",
+        _object(("tokens",), tokens={"type": "array", "items": {"type": "integer"}}, model=_MODEL),
+        _object(("content",), content=_TEXT),
+    ),
+    ("post", "/v1/layout"): (
+        "Sections in a budget, as `tokenbox layout` has them.",
+        _object(
+            ("sections", "budget"), sections={"type": "array", "items": _OBJECT}, budget=_COUNT, tokenizer=_TEXT
+        ),
+        _OBJECT,
+    ),
+    ("post", "/v1/plan"): (
+        "What of the chunks would be sent.",
+        _object(("chunks",), chunks=_CHUNKS, strategy=_TEXT, **_LIMITS),
+        _OBJECT,
+    ),
+    ("post", "/v1/enforce"): (
+        "Whether the chunks may be sent, and the least that would let them.",
+        _object(("chunks",), chunks=_CHUNKS, output_mode=_TEXT, max_tokens_request=_COUNT, **_LIMITS),
+        _OBJECT,
+    ),
+    ("get", "/v1/models"): (
+        "The upstreams' models, each with what it can take.",
+        None,
+        _object(("object", "data"), object=_TEXT, data={"type": "array", "items": SCHEMAS["Model"]}),
+    ),
+    ("get", "/v1/capabilities"): (
+        "The same as figures with their sources.",
+        None,
+        _object(("models",), models={"type": "array", "items": _OBJECT}),
+    ),
+    ("get", "/healthz"): ("Whether the process is alive.", None, _object(("status",), status=_TEXT)),
+    ("get", "/readyz"): (
+        "Whether it can do its work.",
+        None,
+        _object(("status", "checks"), status=_TEXT, checks=_OBJECT),
+    ),
+    ("get", "/openapi.json"): ("This document.", None, _OBJECT),
+    ("get", "/metrics"): ("Figures for Prometheus.", None, {"type": "string"}),
+}
+_OPEN = frozenset({"/healthz", "/readyz", "/openapi.json", "/metrics"})
+_MAKES_TOKENS = frozenset(
+    {"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/embeddings"}
+)
+
 
 def document() -> dict[str, Any]:
-    return {"openapi": "3.1.0", "info": {"title": "tokenbox gateway", "version": __version__}, "paths": {}}
+    """The document, as JSON data."""
+    paths: dict[str, dict[str, Any]] = {}
+    for (method, path), (about, body, answer) in OPERATIONS.items():
+        paths.setdefault(path, {})[method] = _operation(path, about, body, answer)
+    keys = {"key": {"type": "http", "scheme": "bearer", "description": "A gateway key."}}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "tokenbox gateway", "version": __version__},
+        "paths": paths,
+        "components": {"schemas": SCHEMAS, "securitySchemes": keys},
+        "security": [{"key": []}, {}],
+    }
+
+
+def _operation(path: str, about: str, body: dict[str, Any] | None, answer: dict[str, Any]) -> dict[str, Any]:
+    content: dict[str, Any] = {"application/json": {"schema": answer}}
+    if path in _MAKES_TOKENS:
+        content["text/event-stream"] = {"schema": {"type": "string"}}
+    if path == "/metrics":
+        content = {"text/plain": {"schema": answer}}
+    found: dict[str, Any] = {
+        "summary": about,
+        "operationId": path.strip("/").replace("/", "_").replace(".", "_"),
+        "responses": {"200": {"description": "The answer.", "content": content}},
+    }
+    if path == "/readyz":
+        found["responses"]["503"] = {
+            "description": "It cannot.",
+            "content": {"application/json": {"schema": answer}},
+        }
+    if path in _OPEN:
+        return {**found, "security": []}
+    name = "AnthropicError" if path.startswith("/v1/messages") else "Error"
+    error = {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
+    for status, when in _ERRORS.items():
+        found["responses"][str(status)] = {"description": when, "content": error}
+    if body is not None:
+        found["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+    if path in _MAKES_TOKENS:
+        found["parameters"] = [_MODE, _STARTED]
+    return found

@@ -1,0 +1,194 @@
+"""The document says what there is; and whatever is sent, the answer is of the protocol and never a mistake."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.gateway.running import Stub, ask
+from tokenbox.gateway.openapi import OPERATIONS, document
+
+if TYPE_CHECKING:
+    from tests.gateway.running import Gateways, RunningGateway
+
+POSTS = sorted(path for method, path in OPERATIONS if method == "post")
+RELAYED = ("/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/completions", "/v1/embeddings")
+BOUNDED = settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+
+
+@pytest.fixture(scope="module")
+def gateway(shared_gateways: Gateways, upstream: Stub) -> RunningGateway:
+    return shared_gateways(upstream.url, options=["--quiet"])
+
+
+def test_the_document_has_every_route_and_no_other(gateway: RunningGateway) -> None:
+    served = gateway.get("/openapi.json").json
+    assert served == json.loads(json.dumps(document()))
+    for path, operations in served["paths"].items():
+        other = gateway.get(path) if "post" in operations else gateway.post(path, {})
+        assert other.status == 405, path
+        assert other.headers["allow"].lower() == next(iter(operations))
+    assert gateway.get("/v1/nothing").status == 404
+    from tokenbox.gateway.app import Gateway as App  # noqa: PLC0415
+    from tokenbox.gateway.protocols import PROTOCOLS  # noqa: PLC0415
+    from tokenbox.gateway.routes import Routes  # noqa: PLC0415
+
+    app = App(None)  # type: ignore[arg-type]  # only its table of routes
+    Routes(None).add_to(app)  # type: ignore[arg-type]
+    routes = {(method.lower(), path) for method, path in app.routes} | {("post", path) for path in PROTOCOLS}
+    assert routes == set(OPERATIONS)
+
+
+def check(path: str, status: int, data: bytes, headers: dict[str, str]) -> None:
+    """It is an answer, or an error of the path's protocol, and not a mistake of ours."""
+    assert status != 500, data
+    assert "x-request-id" in headers
+    if status == 200:
+        return
+    found = json.loads(data)
+    if path.startswith("/v1/messages"):
+        assert found["type"] == "error"
+        assert isinstance(found["error"]["message"], str)
+    else:
+        assert set(found["error"]) == {"message", "type", "param", "code"}
+
+
+def post(gateway: RunningGateway, path: str, data: bytes, **headers: str) -> int:
+    named = {"content-type": "application/json", **headers}
+    answer = ask(urllib.request.Request(gateway.url + path, data, named))
+    check(path, answer.status, answer.data, {name.lower(): text for name, text in answer.headers.items()})
+    return answer.status
+
+
+HOSTILE = {
+    "nan": b'{"model": "m", "messages": [], "temperature": NaN}',
+    "infinity": b'{"model": "m", "messages": [], "temperature": -Infinity}',
+    "too large a number": b'{"model": "m", "messages": [], "temperature": 1e999}',
+    "a key twice": b'{"model": "m", "model": "n", "messages": []}',
+    "a key twice within": b'{"model": "m", "messages": [{"role": "user", "role": "system"}]}',
+    "deep": b'{"model": "m", "messages": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "deep objects": b'{"a":' * 5_000 + b"1" + b"}" * 5_000,
+    "broken utf-8": b'{"model": "m\xff", "messages": []}',
+    "overlong utf-8": b'{"model": "\xc0\xaf", "messages": []}',
+    "huge int": b'{"model": "m", "messages": [], "max_tokens": ' + b"9" * 10_000 + b"}",
+    "large int": b'{"model": "m", "messages": [], "max_tokens": 18446744073709551616}',
+    "negative": b'{"model": "m", "messages": [], "max_tokens": -5, "max_output_tokens": -5}',
+    "fraction": b'{"model": "m", "messages": [], "max_tokens": 1.5, "max_output_tokens": 1.5}',
+    "byte order mark": b'\xef\xbb\xbf{"model": "m", "messages": []}',
+    "utf-16": '{"model": "m", "messages": []}'.encode("utf-16"),
+    "surrogate in the name": b'{"model": "\\ud800", "messages": [], "input": "", "prompt": ""}',
+    "nul in the name": b'{"model": "a\\u0000b", "messages": [], "input": "", "prompt": ""}',
+    "empty": b"",
+    "null": b"null",
+    "list": b"[]",
+    "text": b'"model"',
+    "half": b'{"model": "m", "messa',
+    "trailing": b'{"model": "m", "messages": []} {}',
+    "no messages": b'{"model": "m"}',
+    "messages of texts": b'{"model": "m", "messages": ["hi"]}',
+    "stream of text": b'{"model": "m", "messages": [], "stream": "yes"}',
+    "no model": b'{"messages": [], "input": "", "prompt": ""}',
+    "model is a number": b'{"model": 7, "messages": [], "input": "", "prompt": ""}',
+}
+# Sent on or answered: nothing is wrong with them as far as the gateway reads them.
+HARMLESS = {
+    "surrogate in a text": b'{"model": "m", "messages": [{"role": "user", "content": "\\ud800 \\udfff"}],'
+    b' "input": "\\ud800", "prompt": "\\udfff", "content": "\\ud800"}',
+    "nul in a text": b'{"model": "m", "messages": [{"role": "user", "content": "a\\u0000b"}],'
+    b' "input": "\\u0000", "prompt": "\\u0000", "content": "\\u0000"}',
+    "control characters in keys": b'{"model": "m", "messages": [{"role": "user", "content": "a", "\\u0001": 1}],'
+    b' "input": "a", "prompt": "a", "content": "a"}',
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_bodies_are_refused_in_the_form_of_the_protocol(gateway: RunningGateway, name: str) -> None:
+    for path in POSTS:
+        assert post(gateway, path, HOSTILE[name]) in range(200, 500), path
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_odd_texts_pass(gateway: RunningGateway, name: str) -> None:
+    for path in RELAYED:
+        assert post(gateway, path, HARMLESS[name]) == 200, path
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=())),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+BODIES = st.fixed_dictionaries(
+    {"model": st.just("m") | JSON},
+    optional={
+        name: JSON | st.lists(st.fixed_dictionaries({"role": st.sampled_from(["user", "tool", "x"]), "content": JSON}))
+        for name in (
+            *("messages", "input", "prompt", "system", "instructions", "tools", "stream", "max_tokens"),
+            *("max_output_tokens", "n", "stream_options", "content", "tokens", "sections", "budget"),
+            *("chunks", "strategy", "tokenizer", "max_ctx", "reserve_out", "headroom", "metadata"),
+        )
+    },
+)
+
+
+@pytest.mark.parametrize("path", POSTS)
+@pytest.mark.parametrize("mode", ["enforce", "fit"])
+def test_no_body_makes_a_mistake(gateway: RunningGateway, path: str, mode: str) -> None:
+    @BOUNDED
+    @given(BODIES)
+    def sent(body: dict[str, Any]) -> None:
+        metadata = body.get("metadata")
+        if metadata is not None and not isinstance(metadata, dict):
+            del body["metadata"]  # it is the stub that reads it
+        post(gateway, path, json.dumps(body).encode(), **{"x-tokenbox-mode": mode})
+
+    sent()
+
+
+@pytest.mark.parametrize("path", POSTS)
+def test_no_bytes_make_a_mistake(gateway: RunningGateway, path: str) -> None:
+    @BOUNDED
+    @given(st.binary(max_size=200))
+    def sent(data: bytes) -> None:
+        post(gateway, path, data)
+
+    sent()
+
+
+def test_schemathesis_finds_nothing(gateway: RunningGateway) -> None:
+    schema = schemathesis.openapi.from_dict(document())
+    for operation in schema.get_all_operations():
+        case_strategy = operation.ok().as_strategy()
+
+        @settings(BOUNDED, max_examples=15)
+        @given(case_strategy)
+        def sent(case: Any) -> None:  # noqa: ANN401
+            # What the upstream has to say of such requests is its own, so the checks are of our part.
+            response = case.call(base_url=gateway.url, timeout=20)
+            case.validate_response(
+                response,
+                checks=[
+                    schemathesis.checks.not_a_server_error,
+                    schemathesis.checks.load_all_checks() or schemathesis.checks.CHECKS.get_one("response_schema_conformance"),
+                    schemathesis.checks.CHECKS.get_one("status_code_conformance"),
+                    schemathesis.checks.CHECKS.get_one("content_type_conformance"),
+                ],
+            )
+
+        sent()
+
+
+def test_it_made_no_mistake_in_all_this(gateway: RunningGateway) -> None:
+    assert gateway.metric("tokenbox_mistakes_total") == 0
+    assert '"mistake"' not in gateway.log
+    assert "Traceback" not in gateway.log
