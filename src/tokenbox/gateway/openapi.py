@@ -169,7 +169,10 @@ OPERATIONS: dict[tuple[str, str], tuple[str, dict[str, Any] | None, dict[str, An
     ("post", "/v1/layout"): (
         "Sections in a budget, as `tokenbox layout` has them.",
         _object(
-            ("sections", "budget"), sections={"type": "array", "items": _OBJECT}, budget=_COUNT, tokenizer=_TEXT
+            ("sections", "budget"),
+            sections={"type": "array", "items": _OBJECT},
+            budget=_COUNT,
+            tokenizer=_TEXT,
         ),
         _OBJECT,
     ),
