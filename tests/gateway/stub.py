@@ -147,6 +147,12 @@ async def refuses_key(request: web.Request, body: dict[str, Any]) -> web.StreamR
     return web.json_response({"error": {"message": said, "type": "x", "code": "invalid_api_key"}}, status=401)
 
 
+async def echoes_key(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+    """As debugging servers do: what it was sent, in the body and in a header."""
+    given = request.headers.get("authorization", "") + request.headers.get("x-api-key", "")
+    return web.json_response({"echo": given, "error": {"message": given}}, headers={"x-echo": given})
+
+
 async def silent(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
     """Never answers; notes that it was cancelled."""
     request.app[STARTED].append(1)
@@ -184,7 +190,7 @@ FAULTS = {
             server_error,
             rate_limited,
         ),
-        *(flat_error, redirect, refuses_key, silent, endless),
+        *(flat_error, redirect, refuses_key, echoes_key, silent, endless),
     )
 }
 

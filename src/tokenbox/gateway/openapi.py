@@ -229,7 +229,7 @@ def document() -> dict[str, Any]:
 def _operation(path: str, about: str, body: dict[str, Any] | None, answer: dict[str, Any]) -> dict[str, Any]:
     content: dict[str, Any] = {"application/json": {"schema": answer}}
     if path in _MAKES_TOKENS:
-        content["text/event-stream"] = {"schema": {"type": "string"}}
+        content["text/event-stream"] = {}
     if path == "/metrics":
         content = {"text/plain": {"schema": answer}}
     found: dict[str, Any] = {
