@@ -226,7 +226,7 @@ def test_no_secret_and_no_content_is_written_anywhere(
     written = {path: path.read_bytes() for path in shared_gateways.folder.rglob("*") if path.is_file()}
     assert any(path.name == "log" for path in written)
     assert any(path.name == "keys.db" for path in written)
-    for path, data in written.items():
+    for file, data in written.items():
         for secret in (UPSTREAM_KEY, key, *MARKERS):
-            assert secret.encode() not in data, (path, secret)
+            assert secret.encode() not in data, (file, secret)
     assert '"id":"req-77"' in gateway.log
