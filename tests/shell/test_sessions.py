@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
+from tokenbox.shell.errors import SessionFailed
+from tokenbox.store.errors import SessionError
 from tokenbox.store.stores import open_store
 from tokenbox.store.turns import TurnState
 
@@ -38,6 +42,15 @@ def test_a_session_goes_on_where_it_was(start: Begin, llama: LlamaServer) -> Non
         again.take(f"question {number}")
     assert again.context.messages()[0]["content"] == "remember the penguin"
     assert heard.problems == []
+
+
+def test_a_name_that_is_taken_is_said_at_once(start: Begin, llama: LlamaServer) -> None:
+    session, _ = start(llama.url, name="mine")
+    session.take("hello")
+    with pytest.raises(SessionFailed, match="tokenbox shell --resume mine"):
+        start(llama.url, name="mine")
+    with pytest.raises(SessionError):
+        start(llama.url, name=" \n ")
 
 
 def test_a_question_without_an_answer_is_shown_again(start: Begin, llama: LlamaServer) -> None:

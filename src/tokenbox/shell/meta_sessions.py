@@ -177,5 +177,7 @@ def _read(path: str) -> object:
         with Path(path).open("rb") as file:
             data = file.read(MAX_BYTES)
         return json.loads(data)
-    except (OSError, ValueError, RecursionError) as error:
-        raise SessionFailed(f"{path} is no saved session: {error}.") from None
+    except OSError as error:
+        raise SessionFailed(f"{path} cannot be read: {error.strerror or error}.") from None
+    except (ValueError, RecursionError):
+        raise SessionFailed(f"{path} is no saved session: it is not JSON.") from None

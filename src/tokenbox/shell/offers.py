@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tokenbox.content.lenses.tokens import ends_tokens
 from tokenbox.shell.cleaning import FULL_SCREEN, readable
 
 if TYPE_CHECKING:
@@ -45,6 +44,8 @@ def offer(ran: Ran, budget: int, tokenizer: Tokenizer, hide: Callable[[str], str
     if text is None:
         said = f"[{ran.output.size:,} bytes that are no text]"
         return Offer(ran.command, _told(hide(ran.command), said, ran.status), 0, 0, binary=True)
+    from tokenbox.content.lenses.tokens import ends_tokens  # noqa: PLC0415  # not before the first prompt
+
     text = hide(text).strip("\n")
     whole = tokenizer.count(text)
     kept = ends_tokens(text, budget, tokenizer)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tokenbox import tokenizers
-from tokenbox.content.lenses.tokens import ends_tokens
 from tokenbox.errors import TokenboxError
 from tokenbox.shell import figures, lines, meta, proposals, talking
 from tokenbox.shell.offers import Offer, has_output, offer
@@ -105,6 +104,8 @@ class Session:
 
     def cut(self, text: str) -> str:
         """A text within the budget of outputs: head and tail kept, and said so."""
+        from tokenbox.content.lenses.tokens import ends_tokens  # noqa: PLC0415  # not before the first prompt
+
         return ends_tokens(text, self._output_budget, self.tokenizer)
 
     @property

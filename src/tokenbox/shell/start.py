@@ -10,6 +10,7 @@ from tokenbox.providers.blocking import BlockingProvider
 from tokenbox.providers.errors import ProviderError
 from tokenbox.shell import instructions, talking
 from tokenbox.shell.context import Context
+from tokenbox.shell.errors import SessionFailed
 from tokenbox.shell.mcp_tools import McpTools
 from tokenbox.shell.memory import Memory
 from tokenbox.shell.meta_sessions import go_on_with
@@ -116,7 +117,21 @@ def begin(screen: Screen, config: Config, world: World, wishes: Wishes = Wishes(
         screen.notice(problem)
     if wishes.resume:
         resume(session, wishes.name)
+    elif wishes.name is not None and record.kept:
+        check_name(session, wishes.name)
     return session
+
+
+def check_name(session: Session, name: str) -> None:
+    """Raises ``SessionError`` if no new session can have this name: better now than after a question."""
+    from tokenbox.store.sessions import verify_name  # noqa: PLC0415  # the store is imported when it is used
+
+    verify_name(name)
+    if any(info.name == name for info in session.record.sessions()):
+        raise SessionFailed(
+            f"there is a session {name!r} already. To go on with it: tokenbox shell --resume {name}",
+            name=name,
+        )
 
 
 def resume(session: Session, name: str | None) -> None:
