@@ -75,6 +75,7 @@ class BlockForms:
         self._asked: set[int] = set()
         self._pieces: dict[tuple[int, Form], Framed] = {}
         self._sizes: dict[tuple[int, Form], int] = {}
+        self._summary_markups: list[int] = []
         self._rules = _usable_cuts(counter)
 
     def has_already(self, i: int, form: Form) -> bool:
@@ -122,8 +123,12 @@ class BlockForms:
         self._pieces.pop((i, form), None)
 
     def _summary_markup(self, i: int) -> int:
-        """What the markup of a summary counts."""
-        return self.counter.small(self.markup.piece(self.markup.summary(self.blocks[i], "")).text)
+        """What the markup of a summary counts. All are counted together, when one is first asked for."""
+        if not self._summary_markups:
+            texts = [self.markup.piece(self.markup.summary(block, "")).text for block in self.blocks]
+            self.counter.count_small(texts)
+            self._summary_markups = list(map(self.counter.small, texts))
+        return self._summary_markups[i]
 
     def _size(self, i: int, form: Form) -> int:
         size = self._sizes.get((i, form))
