@@ -95,6 +95,12 @@ def test_what_git_cannot_do_is_said(repository: Path, packed: Packed, tmp_path: 
     for revision in ("no-such-revision", "--output=x", ""):
         with pytest.raises(GitProblem):
             packed(repository, diff=revision)
+    new = tmp_path / "new"
+    new.mkdir()
+    git(new, "init", "-q")
+    (new / "a").write_text("a")
+    with pytest.raises(GitProblem, match="no commit yet"):
+        packed(new, diff="HEAD")
     other = tmp_path / "none"
     other.mkdir()
     (other / "a").write_text("a")

@@ -57,6 +57,7 @@ _ENVIRONMENT = {
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_ALLOW_PROTOCOL": "none",
 }
+_NO_COMMIT = f"fatal: bad revision '{HEAD}'"
 _FILTER = re.compile(r"filter\..*\.(?:clean|process|required)\Z", re.DOTALL)
 _FILE = re.compile(rb"^diff --git ", re.MULTILINE)
 _HUNK = re.compile(rb"^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@.*\n", re.MULTILINE)
@@ -121,6 +122,11 @@ def _run(command: Sequence[str], folder: str, settings: Mapping[str, str] = Mapp
         raise GitProblem(f"git cannot be run: {error.strerror}.") from None
     if ended.returncode:
         said = ended.stderr.decode("utf-8", "replace").strip()
+        if said == _NO_COMMIT:
+            raise GitProblem(
+                "there is no commit yet, so nothing to compare with. Commit first, or leave out --diff.",
+                git=said,
+            )
         raise GitProblem(f"git cannot make the diff: {_first_words(said)}", git=said[:2000])
     return ended.stdout
 
