@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.reference_window import Item, solve
-from tokenbox.engine.window import Kind, Limits, Reason, Window
+from tests.reference_window import Item, solve, solve_auto
+from tokenbox.engine.window import Kind, Limits, Reason, Step, Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -39,6 +40,12 @@ ACTIONS = st.lists(
             st.none() | st.integers(1, 5),
             st.none() | st.integers(0, 60),
             st.integers(0, 10),
+        ),
+        st.tuples(
+            st.sampled_from(["auto", "auto whole"]),
+            st.none() | st.integers(1, 5),
+            st.none() | st.integers(0, 60),
+            st.sampled_from([Fraction(0), Fraction(1, 7), Fraction(1), Fraction(5, 2)]),
         ),
     ),
     max_size=40,
@@ -86,6 +93,8 @@ class Life:
                 self.add("answer", 1)
         elif kind in {"pin", "unpin", "drop"}:
             self.pin(kind, rest[0])
+        elif kind.startswith("auto"):
+            self.enforce_auto(kind, *rest)
         else:
             self.enforce(kind, *rest)
 
@@ -116,6 +125,19 @@ class Life:
         else:
             steps = self.window.enforce_whole(limits, self.total_without(here))
             assert len(steps) <= 3
+        self.check_steps(steps, here)
+
+    def enforce_auto(self, kind: str, max_turns: int | None, budget: int | None, eagerness: Fraction) -> None:
+        limits = Limits(max_turns, budget, 0, eagerness)
+        here = self.left
+        self.left = solve_auto(self.items, here, self.base, max_turns, budget, eagerness)
+        if kind == "auto":
+            steps = self.window.enforce(limits)
+        else:
+            steps = self.window.enforce_whole(limits, self.total_without(here))
+        self.check_steps(steps, here)
+
+    def check_steps(self, steps: list[Step], here: list[Item]) -> None:
         gone = [number for step in steps for number in step.messages]
         assert sorted(gone) == [i for i, x in enumerate(self.items) if x in here and x not in self.left]
         for before, after in pairwise(steps):

@@ -3,9 +3,11 @@
 from tokenbox.conversation.chat_format import ChatFormat
 from tokenbox.conversation.conversation import Conversation, Evicted, Item, Status
 from tokenbox.conversation.fit import fit
+from tokenbox.conversation.low_water import AutoLowWater
 from tokenbox.conversation.record import Enforced, ExchangeResult, Fitted, WindowDecision
 
 __all__ = [
+    "AutoLowWater",
     "ChatFormat",
     "Conversation",
     "Enforced",

@@ -21,7 +21,7 @@ from tokenbox.engine.window import Limits, Step, Window
 
 if TYPE_CHECKING:
     from tokenbox.conversation.counting import Count, MediaTokens, RequestCounter
-    from tokenbox.conversation.limits import LowWater
+    from tokenbox.conversation.low_water import LowWater
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 SUMMARY_HEADING = "Summary of the earlier conversation:"
@@ -89,8 +89,9 @@ class Conversation:
     that count changes, so has the model, and all is counted anew. :meth:`recount` asks for that.
 
     ``low_water``: once over the budget, evict down to this fraction of it, so that the prompt keeps its
-    beginning for many calls. ``summarize``: called with what left; see :data:`Summarize`. ``tools``: the
-    schemas that are sent along. ``media_tokens``: the cost of images and files that declare none.
+    beginning for many calls; ``"auto"`` or an ``AutoLowWater`` chooses it. ``summarize``: called with what
+    left; see :data:`Summarize`. ``tools``: the schemas that are sent along. ``media_tokens``: the cost of
+    images and files that declare none.
 
     Not thread-safe. An error from counting leaves it as it was.
     """

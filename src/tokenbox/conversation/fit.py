@@ -16,7 +16,7 @@ from tokenbox.errors import InvalidBudget
 
 if TYPE_CHECKING:
     from tokenbox.conversation.counting import Count, MediaTokens, RequestCounter
-    from tokenbox.conversation.limits import LowWater
+    from tokenbox.conversation.low_water import LowWater
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 Tools = Sequence[Mapping[str, object]]
@@ -44,6 +44,7 @@ def fit(
     server will count; with a counter of texts, ``exact`` is False, for no markers are counted.
     ``low_water``: once over the budget, evict down to this fraction of it. Below 1 the answer follows the
     list from its beginning, so a longer list keeps the cut that was made before, and the prompt its start.
+    ``"auto"`` cuts as far as pays best with a prompt cache, by what the messages show (docs/caching.md).
 
     Raises :class:`ContextCriticalOverflow` if what must stay does not fit, :class:`InvalidMessage`,
     :class:`InvalidBudget`, :class:`UndeclaredCost`, or a ``TokenizerError``.
@@ -58,7 +59,7 @@ def fit(
         fitting: _Fitting = _WholeFitting(inputs, cast("RequestCounter", count), tools)
     else:
         fitting = _TextFitting(inputs, count, tools, media_tokens)
-    steps = fitting.run(limits, kept_places, replay=limits.mark != budget)
+    steps = fitting.run(limits, kept_places, replay=limits.eagerness is not None or limits.mark != budget)
     window = fitting.window
     result = Fitted(
         messages=[messages[number] for number in window],

@@ -6,25 +6,27 @@ from typing import TYPE_CHECKING
 
 from tokenbox.content.section import MAX_INTEGER
 from tokenbox.content.weight import exact_weight
+from tokenbox.conversation.low_water import eagerness_of
 from tokenbox.engine.window import Limits
 from tokenbox.errors import ContextCriticalOverflow, InvalidBudget
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from decimal import Decimal
-    from fractions import Fraction
-
-    LowWater = int | float | str | Decimal | Fraction
 
 
 def limits(max_turns: object, budget: object, low_water: object) -> Limits:
     """Checked limits. Raises :class:`InvalidBudget`."""
     turns = _whole("max_turns", max_turns, at_least=1, unit="exchanges")
     tokens = _whole("the token budget", budget, at_least=0, unit="tokens")
+    eagerness = eagerness_of(low_water)
+    if eagerness is not None:
+        return Limits(turns, tokens, tokens or 0, eagerness)
     try:
         fraction = exact_weight(low_water)
     except (TypeError, ValueError) as error:
-        raise InvalidBudget(f"low_water: {error}.", low_water=repr(low_water)) from None
+        raise InvalidBudget(
+            f'low_water: {error}. Give a share of the budget, or "auto".', low_water=repr(low_water)
+        ) from None
     if fraction > 1:
         raise InvalidBudget(
             f"low_water is a fraction of the budget, from 0 to 1, not {low_water}.", low_water=repr(low_water)

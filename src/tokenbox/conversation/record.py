@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from tokenbox.content.exchanges import Exchange, exchanges
+from tokenbox.content.weight import weight_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -117,7 +118,7 @@ class Fitted:
             "schema": SCHEMA,
             "budget": self.budget,
             "max_turns": self.limits.max_turns,
-            "low_water": self.limits.mark,
+            "low_water": low_water_of(self.limits),
             "total": self.total,
             "exact": self.exact,
             "tokenizer": self.tokenizer.to_dict(),
@@ -157,7 +158,7 @@ class Fitted:
             "algorithm": ALGORITHM,
             "options": {
                 "max_turns": self.limits.max_turns,
-                "low_water": self.limits.mark,
+                "low_water": low_water_of(self.limits),
                 "pinned": sorted(self.pinned),
                 "tools": self.tools_digest,
             },
@@ -218,6 +219,11 @@ class Enforced:
         if self.overflow is not None:
             lines.append(self.overflow.message)
         return "\n".join(lines)
+
+
+def low_water_of(limits: Limits) -> int | dict[str, str]:
+    """The low-water mark in tokens, or how eagerly it is chosen."""
+    return limits.mark if limits.eagerness is None else {"auto": weight_text(limits.eagerness)}
 
 
 def sentence(step: Step) -> str:

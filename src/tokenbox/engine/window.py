@@ -11,10 +11,14 @@ import heapq
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
+
+from tokenbox.engine.renewal import to_free
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
+    from fractions import Fraction
 
 
 class Kind(Enum):
@@ -28,6 +32,9 @@ class Kind(Enum):
     STRAY = "stray"  # the result of a call that is not there
 
 
+_ANSWERS = frozenset({Kind.ANSWER, Kind.CALL})
+
+
 class Reason(StrEnum):
     """Why messages were evicted. The value is the template of the sentence shown to a person."""
 
@@ -35,6 +42,9 @@ class Reason(StrEnum):
     TURNS = "there were {over} exchanges more than the {limit} allowed"
     OVER = "the whole was {over} tokens over the budget of {limit}"
     LOW_WATER = "once over the budget, the whole was still {over} tokens over the low-water mark of {limit}"
+    AHEAD = (
+        "room for some more requests, down to about {limit} tokens, keeps the prompt's beginning for longer"
+    )
 
 
 class Step(NamedTuple):
@@ -68,12 +78,15 @@ class Step(NamedTuple):
 class Limits:
     """At most ``max_turns`` exchanges and ``budget`` tokens; None is no such limit.
 
-    Once over the budget, messages leave until the total is at most ``mark``, the low-water mark.
+    Once over the budget, messages leave until the total is at most ``mark``, the low-water mark. With
+    ``eagerness``, once over either, until it is nearest to the mark that the window itself suggests
+    (:mod:`tokenbox.engine.renewal`), and ``mark`` is not used.
     """
 
     max_turns: int | None
     budget: int | None
     mark: int
+    eagerness: Fraction | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -97,11 +110,15 @@ class _Exchange:
 
 
 class Window:
-    """Messages as sizes. ``total`` counts them and ``base``, what is sent beside them."""
+    """Messages as sizes. ``total`` counts them and ``base``, what is sent beside them.
+
+    ``answers`` are the messages of the assistant: each was asked for by a request.
+    """
 
     def __init__(self, base: int = 0) -> None:
         self.total = base
         self.exchanges = 0
+        self.answers = 0
         self.next_number = 0
         self._units: dict[int, _Unit] = {}
         self._queue: deque[_Exchange] = deque()
@@ -131,6 +148,7 @@ class Window:
         if call is None:
             unit = _Unit(kind, [number], size, waiting=calls)
             self._place(unit)
+            self.answers += kind in _ANSWERS
         else:
             unit = self._units[call]
             unit.members.append(number)
@@ -179,6 +197,8 @@ class Window:
 
     def enforce(self, limits: Limits) -> list[Step]:
         """Evict the oldest until the limits hold or nothing more may leave: the steps taken."""
+        if limits.eagerness is not None:
+            return self._enforce_at_once(limits) if self._is_beyond(limits) else []
         steps = [self._step(units, Reason.UNSENDABLE, 0, 0) for units in self._take_unsendable()]
         limit = limits.budget
         while True:
@@ -203,49 +223,83 @@ class Window:
         The whole is counted about log2(n) times; it should not grow when messages leave. All that leaves
         for one reason is one step.
         """
-        unsendable = [unit for unit in self._unsendable if not unit.gone]
-        order = list(self._order(unsendable))
-        gone, ends = _numbers(unsendable), []
-        for units in ([], *order):
-            gone += _numbers(units)
-            ends.append(len(gone))
+        parts = self._parts()
+        ends = list(accumulate(len(_numbers(units)) for units in parts))
+        gone = [number for units in parts for number in _numbers(units)]
         totals: dict[int, int] = {}
 
-        def total(end: int) -> int:
-            if end not in totals:
-                totals[end] = total_without(frozenset(gone[:end]))
-            return totals[end]
+        def total(count: int) -> int:
+            if count not in totals:
+                totals[count] = total_without(frozenset(gone[: ends[count - 1] if count else 0]))
+            return totals[count]
 
-        over = 0 if limits.budget is None else total(ends[0]) - limits.budget
-        fitting = 0
-        if over > 0:
-            high = len(order)
-            while fitting < high:
-                middle = (fitting + high) // 2
-                if total(ends[middle]) <= limits.mark:
-                    high = middle
-                else:
-                    fitting = middle + 1
+        return self._leave(parts, limits, total)
+
+    def _enforce_at_once(self, limits: Limits) -> list[Step]:
+        """``enforce_whole`` where sizes add up."""
+        parts = self._parts()
+        totals = [self.total]
+        totals += [self.total - freed for freed in accumulate(sum(u.size for u in units) for units in parts)]
+        return self._leave(parts, limits, totals.__getitem__)
+
+    def _parts(self) -> list[list[_Unit]]:
+        """First what no server takes, then what else may leave, in order."""
+        unsendable = [unit for unit in self._unsendable if not unit.gone]
+        return [unsendable, *self._order(unsendable)]
+
+    def _leave(self, parts: Sequence[list[_Unit]], limits: Limits, total: Callable[[int], int]) -> list[Step]:
+        """Evict as many of ``parts`` as the limits ask for. ``total(count)``: without the first ``count``."""
+        over = 0 if limits.budget is None else total(1) - limits.budget
         extra = 0 if limits.max_turns is None else self.exchanges - limits.max_turns
-        needed = max(fitting, self._exchanges_to_win(order, extra))
+        fitting = 1
+        if over > 0:
+            limit = limits.mark if limits.eagerness is None else limits.budget or 0
+            fitting = _first_within(limit, total, len(parts))
+        needed = max(fitting, 1 + self._exchanges_to_win(parts[1:], extra))
+        ahead, mark = needed, 0
+        if limits.eagerness is not None and needed > 1:
+            mark = self._suggested_mark(parts, limits.eagerness, limits.budget, total)
+            ahead = max(needed, _nearest(mark, total, len(parts)))
         reasons = (
-            (Reason.UNSENDABLE, 0, ends[0], 0, 0),
-            (Reason.OVER, ends[0], ends[fitting], over, limits.budget or 0),
-            (Reason.TURNS, ends[fitting], ends[needed], extra, limits.max_turns or 0),
+            (Reason.UNSENDABLE, 0, 1, 0, 0),
+            (Reason.OVER, 1, fitting, over, limits.budget or 0),
+            (Reason.TURNS, fitting, needed, extra, limits.max_turns or 0),
+            (Reason.AHEAD, needed, ahead, 0, mark),
         )
-        steps = [
-            Step(tuple(sorted(gone[start:end])), reason, total(start), total(end), by, limit)
-            for reason, start, end, by, limit in reasons
-            if start < end
-        ]
-        whole = total(ends[needed])
+        steps = []
+        for reason, start, end, by, limit in reasons:
+            numbers = sorted(number for units in parts[start:end] for number in _numbers(units))
+            if numbers:
+                steps.append(Step(tuple(numbers), reason, total(start), total(end), by, limit))
+        whole = total(ahead)
         # Counting may fail, and then nothing has left.
         for units in self._take_unsendable():
             self._remove(units)
-        for _ in range(needed):
+        for _ in range(1, ahead):
             self._remove(self._take_oldest(rounds=True))
         self.total = whole
         return steps
+
+    def _suggested_mark(
+        self,
+        parts: Sequence[list[_Unit]],
+        eagerness: Fraction,
+        budget: int | None,
+        total: Callable[[int], int],
+    ) -> int:
+        """Where a cut is to end, by what the window shows."""
+        least, whole = total(len(parts)), total(1)
+        limit = whole if budget is None else min(whole, budget)
+        answers = self.answers - sum(unit.kind in _ANSWERS for unit in parts[0])
+        return limit - to_free(max(0, limit - least), max(0, whole - least), answers + 1, eagerness)
+
+    def _is_beyond(self, limits: Limits) -> bool:
+        """Whether something has to leave."""
+        return (
+            bool(self._unsendable)
+            or (limits.budget is not None and self.total > limits.budget)
+            or (limits.max_turns is not None and self.exchanges > limits.max_turns)
+        )
 
     def _place(self, unit: _Unit) -> None:
         if unit.kind is Kind.FIXED:
@@ -319,9 +373,28 @@ class Window:
             unit.gone = True
             self.total -= unit.size
             self.exchanges -= unit.kind is Kind.USER
+            self.answers -= unit.kind in _ANSWERS
         for number in numbers:
             del self._units[number]
         return tuple(numbers)
+
+
+def _first_within(limit: int, total: Callable[[int], int], most: int) -> int:
+    """The least count from 1 to ``most`` whose total is at most ``limit``, or ``most``."""
+    low, high = 1, most
+    while low < high:
+        middle = (low + high) // 2
+        if total(middle) <= limit:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _nearest(mark: int, total: Callable[[int], int], most: int) -> int:
+    """The count whose total is nearest to ``mark``; of two, what keeps more."""
+    count = _first_within(mark, total, most)
+    return count - 1 if count > 1 and total(count - 1) - mark <= mark - total(count) else count
 
 
 def _numbers(units: Sequence[_Unit]) -> list[int]:
