@@ -101,9 +101,15 @@ def solve_auto(
     states = [[item for item in here if item not in gone]]
     while leaving := _oldest(items, states[-1], rounds=True):
         states.append([item for item in states[-1] if item not in leaving])
-    if within(states[0]):
+    if within(states[0]) or len(states) == 1:
         return states[0]
     good = [state for state in states if within(state)] or states[-1:]
+    rounds = [item for item in items if item.kind == "call" and item in states[0]]
+    newest = not _oldest(items, states[-2], rounds=False) and rounds[-1:] == [
+        item for item in states[-2] if item not in states[-1] and item.kind == "call"
+    ]
+    if newest and len(good) > 1:
+        good.pop()
     whole, least = total(states[0]), total(states[-1])
     limit = whole if budget is None else min(whole, budget)
     room = max(0, limit - least)

@@ -291,7 +291,7 @@ MESSAGES = st.lists(
 )
 
 
-@given(MESSAGES, st.integers(0, 30), st.integers(1, 4), st.sampled_from([1, "0.5"]))
+@given(MESSAGES, st.integers(0, 30), st.integers(1, 4), st.sampled_from([1, "0.5", "auto"]))
 def test_calls_and_results_never_part(
     kinds: list[str], budget: int, turns: int, low_water: str | int
 ) -> None:

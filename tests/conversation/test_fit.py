@@ -193,7 +193,7 @@ TURNS = st.lists(
 )
 
 
-@given(TURNS, st.integers(0, 80), st.sampled_from([1, "0.6"]))
+@given(TURNS, st.integers(0, 80), st.sampled_from([1, "0.6", "auto"]))
 def test_what_is_sent_fits_and_is_taken_by_servers(
     turns: list[list[dict[str, Any]]], budget: int, low_water: str | int
 ) -> None:

@@ -259,7 +259,7 @@ class Window:
         ahead, mark = needed, 0
         if limits.eagerness is not None and needed > 1:
             mark = self._suggested_mark(parts, limits.eagerness, limits.budget, total)
-            ahead = max(needed, _nearest(mark, total, len(parts)))
+            ahead = max(needed, _nearest(mark, total, len(parts) - self._ends_with_newest_round(parts)))
         reasons = (
             (Reason.UNSENDABLE, 0, 1, 0, 0),
             (Reason.OVER, 1, fitting, over, limits.budget or 0),
@@ -279,6 +279,11 @@ class Window:
             self._remove(self._take_oldest(rounds=True))
         self.total = whole
         return steps
+
+    def _ends_with_newest_round(self, parts: Sequence[list[_Unit]]) -> bool:
+        """What has just been asked for leaves only if it must."""
+        rounds = [unit for unit in self._queue[-1].rounds if not unit.gone and unit not in parts[0]]
+        return parts[-1] == rounds[-1:]
 
     def _suggested_mark(
         self,

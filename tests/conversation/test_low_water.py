@@ -1,0 +1,229 @@
+"""``low_water="auto"``: the cuts of a running conversation, of a list of messages, and of another process."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from fractions import Fraction
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tokenbox.content.message import Message, Role
+from tokenbox.conversation import AutoLowWater, Conversation, fit
+from tokenbox.engine.window import Kind, Limits, Reason, Window
+from tokenbox.errors import ContextCriticalOverflow, InvalidBudget
+from tokenbox.tokenizers.protocol import TokenizerIdentity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+EAGER = st.sampled_from(["auto", AutoLowWater(Fraction(1, 3)), AutoLowWater(Fraction(4)), "0.6"])
+
+
+class Whole:
+    """Counts requests: every message 3 more than its text, a tool result that follows another only 1."""
+
+    identity = TokenizerIdentity("whole", "1", hashlib.sha256(b"whole").hexdigest(), True)
+
+    def count_messages(
+        self,
+        messages: Sequence[Message | Mapping[str, object]],
+        tools: Sequence[Mapping[str, object]] | None = None,
+        *,
+        add_generation_prompt: bool = True,
+    ) -> int:
+        made = [Message.of(message) for message in messages]
+        again = sum(a.role is b.role is Role.TOOL for a, b in pairwise(made))
+        return sum(3 + len(m.counted_text) for m in made) - 2 * again + 2 * add_generation_prompt
+
+
+def turn(user: int, rounds: list[list[int]], answer: int, name: str) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = [{"role": "user", "content": "u" * user}]
+    for place, sizes in enumerate(rounds):
+        ids = [f"{name}-{place}-{i}" for i in range(len(sizes))]
+        calls = [{"id": i, "type": "function", "function": {"name": "f", "arguments": "{}"}} for i in ids]
+        made.append({"role": "assistant", "content": None, "tool_calls": calls})
+        made += [
+            {"role": "tool", "tool_call_id": i, "content": "r" * size}
+            for i, size in zip(ids, sizes, strict=True)
+        ]
+    return [*made, {"role": "assistant", "content": "a" * answer}]
+
+
+SIZE = st.integers(0, 12)
+TURNS = st.lists(
+    st.tuples(SIZE, st.lists(st.lists(SIZE, min_size=1, max_size=2), max_size=2), SIZE),
+    min_size=1,
+    max_size=14,
+)
+
+
+def session(turns: list[tuple[int, list[list[int]], int]]) -> list[dict[str, Any]]:
+    return [message for name, one in enumerate(turns) for message in turn(*one, name=str(name))]
+
+
+def requests(messages: list[dict[str, Any]]) -> list[int]:
+    """How many messages there were when an answer was asked for."""
+    return [place for place, message in enumerate(messages) if message["role"] == "assistant"]
+
+
+@given(TURNS, st.integers(20, 120), st.none() | st.integers(1, 6), EAGER, st.sampled_from([len, Whole()]))
+def test_a_list_is_cut_as_the_running_conversation_was(
+    turns: list[tuple[int, list[list[int]], int]],
+    budget: int,
+    max_turns: int | None,
+    low_water: Any,  # noqa: ANN401  # any of its forms
+    count: Any,  # noqa: ANN401  # any that counts
+) -> None:
+    messages = session(turns)
+    running = Conversation("", count, max_turns, budget, low_water=low_water)
+    taken = 0
+    for request in requests(messages):
+        running.extend(messages[taken:request])
+        taken = request
+        enforced = running.enforce_budget()
+        try:
+            fitted = fit(messages[:request], budget, count, max_turns=max_turns, low_water=low_water)
+        except ContextCriticalOverflow:
+            assert not enforced.fits
+            continue
+        assert enforced.fits
+        assert fitted.messages == running.messages
+        assert fitted.total == enforced.total <= budget
+        calls = {call.id for m in map(Message.of, fitted.messages) for call in m.tool_calls}
+        assert calls == {m["tool_call_id"] for m in fitted.messages if m["role"] == "tool"}
+        # What came last leaves only if it must.
+        if low_water != "0.6" and messages[request - 1] not in fitted.messages:
+            must = fit(messages[:request], budget, count, max_turns=max_turns)
+            assert messages[request - 1] not in must.messages
+        # Asked again with nothing new, it does nothing.
+        assert not running.enforce_budget().steps
+
+
+def test_nothing_leaves_while_everything_fits() -> None:
+    messages = session([(5, [], 5)] * 10)
+    assert fit(messages, 100, len, low_water="auto").messages == messages
+
+
+def test_the_mark_by_hand() -> None:
+    # Ten requests have brought 100 tokens, the last one 10 over: s^2 = 2 * 80 * 90 / 10, so 37 leave.
+    window = Window(base=10)
+    for _ in range(9):
+        window.append(Kind.USER, 5)
+        window.append(Kind.ANSWER, 5)
+    window.append(Kind.USER, 10)
+    (over, ahead) = window.enforce(Limits(None, 100, 0, Fraction(1)))
+    # The limit less the 37 is 63, and exchanges end at 60 and at 70.
+    assert (over.reason, over.after, ahead.reason, ahead.limit, ahead.after) == (
+        Reason.OVER,
+        100,
+        Reason.AHEAD,
+        63,
+        60,
+    )
+
+
+def test_prices_say_how_eagerly_to_cut() -> None:
+    by_price = AutoLowWater.by_price
+    assert by_price("1", "0.1").eagerness == 1
+    assert by_price(3, "0.3", written="3.75").eagerness == Fraction(345, 270)
+    assert by_price(1, "0.1", worth="0.4").eagerness == 3
+    assert by_price(1, 1).eagerness == 0
+    for wrong in ({"cached": -1}, {"cached": "much"}, {"worth": "0.1"}, {"written": float("inf")}):
+        with pytest.raises(InvalidBudget):
+            by_price(**{"uncached": 1, "cached": "0.1", **wrong})  # type: ignore[arg-type]  # wrong on purpose
+    with pytest.raises(InvalidBudget, match="eagerness"):
+        AutoLowWater("a lot")  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_no_discount_is_no_reason_to_cut_further() -> None:
+    messages = session([(4, [[5]], 6)] * 30)
+    dear = AutoLowWater.by_price(1, 1)
+    assert fit(messages, 100, len, low_water=dear).messages == fit(messages, 100, len).messages
+
+
+def test_the_more_eager_the_fewer_cuts() -> None:
+    messages = session([(4, [[5]], 6)] * 100)
+    steps = [len(fit(messages, 300, len, low_water=AutoLowWater(Fraction(e))).steps) for e in (0, 1, 2, 4)]
+    assert steps == sorted(set(steps), reverse=True)
+
+
+def test_turns_are_cut_ahead_too() -> None:
+    conversation = Conversation("", len, max_turns=32, low_water="auto")
+    cuts = 0
+    for _ in range(200):
+        conversation.user("what")
+        cuts += bool(conversation.enforce_budget().steps)
+        assert conversation.status.exchanges <= 32
+        conversation.assistant("this")
+    assert 15 <= cuts <= 25
+
+
+PROGRAM = """
+import json, sys
+import tokenbox
+messages, budget = json.load(sys.stdin)
+fitted = tokenbox.fit(messages, budget, len, low_water="auto")
+print(fitted.digest, len(fitted.evicted))
+"""
+
+
+def test_another_process_cuts_the_same() -> None:
+    messages = session([(3 * i % 11, [[i % 7]] * (i % 3), i % 13) for i in range(120)])
+    given_to_it = json.dumps([messages, 150])
+    answers = {
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            input=given_to_it,
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("0", "1", "4711")
+    }
+    here = fit(messages, 150, len, low_water="auto")
+    assert answers == {f"{here.digest} {len(here.evicted)}\n"}
+    assert here.to_dict()["low_water"] == {"auto": "1"}
+    assert here.digest != fit(messages, 150, len, low_water=AutoLowWater(Fraction(2))).digest
+
+
+def steps_run(call: Any) -> int:  # noqa: ANN401  # anything
+    lines = 0
+
+    def watch(*_: object) -> Any:  # noqa: ANN401  # itself
+        nonlocal lines
+        lines += 1
+        return watch
+
+    sys.settrace(watch)
+    try:
+        call()
+    finally:
+        sys.settrace(None)
+    return lines
+
+
+def test_a_list_costs_as_much_as_it_is_long() -> None:
+    window_of = [session([(4, [], 6)] * n) for n in (200, 400, 800)]
+    short, middle, long = (
+        steps_run(lambda messages=messages: fit(messages, 300, len, low_water="auto"))
+        for messages in window_of
+    )
+    assert long - middle < 2.1 * (middle - short)
+
+
+def test_a_turn_costs_nothing_while_nothing_leaves() -> None:
+    window = Window()
+    for _ in range(5_000):
+        window.append(Kind.USER, 1)
+        window.append(Kind.ANSWER, 1)
+    limits = Limits(None, 10_000, 0, Fraction(1))
+    assert steps_run(lambda: window.enforce(limits)) < 50
