@@ -1,0 +1,229 @@
+"""What a session of 300 turns makes a server process again, and how much of it the model sees."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from statistics import mean
+from typing import TYPE_CHECKING, Any
+
+import table_cache
+from bench_layout import machine, say
+from workers import ENVIRONMENTS, HERE, SOURCE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from session import Prompts, Session
+
+    Kept = list[list[dict[str, Any]]]
+
+BUDGET = 4_000
+SEED = 1
+MARKS = [Fraction(i, 20) for i in range(21)]
+EAGERNESS = [Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(2)]
+# What tokenbox is compared with its own plain curve on: other seeds than that of the session above.
+SEEDS = range(101, 121)
+FINE_MARKS = [Fraction(i, 50) for i in range(5, 51)]
+PRICES = [0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.3, 1.7, 2.2, 3.0]
+BUDGETS = (4_000, 8_000, 16_000, 32_000)
+ON_THE_SERVER = ("low water 0.5", "low water 0.7", "low water 0.9", "auto", "LangChain trim_messages")
+
+table = table_cache.table
+
+
+def run(*, quick: bool) -> dict[str, Any]:
+    sys.path[:0] = [str(SOURCE), str(HERE.parent)]
+    from session import Prompts, session
+    from trimmers import TRIMMERS
+
+    from tests.llama import model
+
+    turns = 60 if quick else 300
+    with tempfile.TemporaryDirectory() as folder:
+        made = model.write(Path(folder), model.TOOLS)
+        prompts = Prompts(folder)
+        one = session(SEED, prompts, turns)
+        results: dict[str, Any] = {
+            "when": datetime.now(UTC).strftime("%Y-%m-%d"),
+            "machine": machine(),
+            "quick": quick,
+            "budget": BUDGET,
+            "session": {
+                "seed": SEED,
+                "turns": turns,
+                "messages": len(one.messages),
+                "requests": len(one.requests),
+                "new": prompts.count(one.messages[: one.requests[-1]]),
+            },
+            "points": [],
+        }
+        sent: dict[str, Kept] = {}
+        settings: list[tuple[str, object]] = [(f"low water {float(mark):g}", mark) for mark in MARKS]
+        for name, low_water in [*settings, *((_auto_name(e), _auto(e)) for e in EAGERNESS)]:
+            sent[name] = ours(one, prompts, low_water)
+            results["points"].append(point(name, sent[name], prompts) | {"ours": True})
+        versions = {}
+        for name in TRIMMERS:
+            version, sent[name] = theirs(name, one, folder)
+            versions[name.split()[0]] = version
+            results["points"].append(point(name, sent[name], prompts) | {"ours": False})
+        results["versions"] = versions
+        with server(made) as llama:
+            results["server"] = [
+                on_the_server(name, sent[name], prompts, llama)
+                for name in (ON_THE_SERVER[1:2] if quick else ON_THE_SERVER)
+            ]
+        results["spread"] = spread(prompts, SEEDS[:3] if quick else SEEDS, turns)
+    results["load"] = list(os.getloadavg())
+    return results
+
+
+def ours(one: Session, prompts: Prompts, low_water: object) -> Kept:
+    """A running conversation; once, that a list of messages gives the same."""
+    from tokenbox.conversation import Conversation
+
+    running = Conversation(
+        one.messages[0]["content"], prompts, token_budget=BUDGET, low_water=low_water  # type: ignore[arg-type]
+    )
+    kept, taken = [], 1
+    for request in one.requests:
+        running.extend(one.messages[taken:request])
+        taken = request
+        running.enforce_budget()
+        kept.append(running.messages)
+    return kept
+
+
+def theirs(name: str, one: Session, folder: str) -> tuple[str, Kept]:
+    """What another library sends, from its own process."""
+    done = subprocess.run(
+        [ENVIRONMENTS["peers"] / "bin" / "python", HERE / "trimmers.py", folder, str(BUDGET), name],
+        input=json.dumps({"messages": one.messages, "requests": one.requests}),
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(SOURCE), "TOKENIZERS_PARALLELISM": "false"},
+    )
+    given = json.loads(done.stdout)
+    return given["version"], [
+        [one.messages[m] if isinstance(m, int) else m for m in kept] for kept in given["kept"]
+    ]
+
+
+def point(name: str, kept: Kept, prompts: Prompts) -> dict[str, Any]:
+    """The tokens that a server with one cached prompt has to process: all after the common beginning."""
+    processed, before, contexts = 0, [], []
+    for messages in kept:
+        prompt = prompts.request(messages)
+        processed += len(prompt) - min(common(prompt, before), len(prompt) - 1)
+        contexts.append(len(prompt))
+        before = prompt
+    made = {
+        "name": name,
+        "processed": processed,
+        "context": mean(contexts),
+        "over": sum(context > BUDGET for context in contexts),
+        "most": max(contexts),
+        "orphans": sum(map(orphans, kept)),
+    }
+    say(f"{name:45} {processed:>9,} {made['context']:7,.0f} {made['over']:4} {made['orphans']:4}")
+    return made
+
+
+def common(prompt: Sequence[int], before: Sequence[int]) -> int:
+    """How many tokens they begin with alike."""
+    most = min(len(prompt), len(before))
+    return next((i for i in range(most) if prompt[i] != before[i]), most)
+
+
+def orphans(messages: Sequence[dict[str, Any]]) -> int:
+    """Tool results without their call, and calls without their results."""
+    calls = {call["id"] for message in messages for call in message.get("tool_calls") or ()}
+    results = {message["tool_call_id"] for message in messages if message["role"] == "tool"}
+    return len(calls ^ results)
+
+
+@contextmanager
+def server(model: Any) -> Iterator[Any]:  # noqa: ANN401  # of tests/llama, imported late
+    from tests.llama.server import serve
+
+    llama = serve(model, 2 * BUDGET, 1)
+    try:
+        yield llama
+    finally:
+        llama.kill()
+
+
+def on_the_server(name: str, kept: Kept, prompts: Prompts, llama: Any) -> dict[str, Any]:  # noqa: ANN401
+    """The same requests to a real llama.cpp server: what it says that it processed and had in its cache."""
+    processed = cached = wrong = 0
+    llama.post("/completion", {"prompt": "something else", "n_predict": 1})
+    for messages in kept:
+        status, answer = llama.post(
+            "/v1/chat/completions", {"messages": messages, "max_tokens": 1, "temperature": 0}
+        )
+        if status != 200:  # noqa: PLR2004
+            raise SystemExit(f"{name}: the server answers {status}: {answer}")
+        processed += answer["timings"]["prompt_n"]
+        cached += answer["timings"]["cache_n"]
+        wrong += answer["usage"]["prompt_tokens"] != prompts.count(messages)
+    say(f"{name:45} {processed:>9,} on the server, {wrong} totals that differ")
+    return {"name": name, "processed": processed, "cached": cached, "wrong_totals": wrong}
+
+
+def spread(prompts: Prompts, seeds: Sequence[int], turns: int) -> dict[str, Any]:
+    """``auto`` beside the plain curve and the least possible, over sessions of other seeds."""
+    import cuts
+    import session as sessions
+
+    made: dict[str, Any] = {"seeds": list(seeds), "kinds": {}, "mix": []}
+    for kind in sessions.KINDS:
+        numbers = [cuts.Numbers.of(sessions.session(seed, prompts, turns, kind), prompts) for seed in seeds]
+        made["kinds"][kind] = {
+            "new": [one.ends[one.requests[-1] - 1] for one in numbers],
+            "requests": [len(one.requests) for one in numbers],
+            "plain": [_plays(numbers, cuts.Limits(None, BUDGET, int(BUDGET * mark))) for mark in FINE_MARKS],
+            "auto": {str(e): _plays(numbers, cuts.Limits(None, BUDGET, 0, e)) for e in EAGERNESS},
+            "best": [[_pair(cuts.best(one, BUDGET, price)) for one in numbers] for price in PRICES],
+        }
+        say(f"{kind}: {len(numbers)} sessions")
+        some = numbers[:3]
+        for budget in BUDGETS:
+            made["mix"].append(
+                {
+                    "kind": kind,
+                    "budget": budget,
+                    "requests": [len(one.requests) for one in some],
+                    "plain": [_plays(some, cuts.Limits(None, budget, int(budget * m))) for m in FINE_MARKS],
+                    "auto": {str(e): _plays(some, cuts.Limits(None, budget, 0, e)) for e in EAGERNESS},
+                }
+            )
+    return made
+
+
+def _plays(numbers: Sequence[Any], limits: Any) -> list[tuple[float, float]]:  # noqa: ANN401
+    import cuts
+
+    return [_pair(cuts.play(one, limits)) for one in numbers]
+
+
+def _pair(played: Any) -> tuple[float, float]:  # noqa: ANN401
+    return played.again, round(played.context, 2)
+
+
+def _auto_name(eagerness: Fraction) -> str:
+    return "auto" if eagerness == 1 else f"auto, eagerness {eagerness}"
+
+
+def _auto(eagerness: Fraction) -> object:
+    from tokenbox.conversation import AutoLowWater
+
+    return AutoLowWater(eagerness)

@@ -1,0 +1,2 @@
+def table(results): 
+    return str(results["server"])
