@@ -34,6 +34,8 @@ SEEDS = range(101, 121)
 FINE_MARKS = [Fraction(i, 50) for i in range(5, 51)]
 PRICES = [0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.3, 1.7, 2.2, 3.0]
 BUDGETS = (4_000, 8_000, 16_000, 32_000)
+# Given the whole history, as it is meant, this one takes many minutes: only so many requests of it.
+AT_MOST = {"LiteLLM trim_messages, as shipped": 80}
 ON_THE_SERVER = ("low water 0.5", "low water 0.7", "low water 0.9", "auto", "LangChain trim_messages")
 
 table = table_cache.table
@@ -91,7 +93,10 @@ def ours(one: Session, prompts: Prompts, low_water: object) -> Kept:
     from tokenbox.conversation import Conversation
 
     running = Conversation(
-        one.messages[0]["content"], prompts, token_budget=BUDGET, low_water=low_water  # type: ignore[arg-type]
+        one.messages[0]["content"],
+        prompts,
+        token_budget=BUDGET,
+        low_water=low_water,  # type: ignore[arg-type]
     )
     kept, taken = [], 1
     for request in one.requests:
@@ -106,7 +111,7 @@ def theirs(name: str, one: Session, folder: str) -> tuple[str, Kept]:
     """What another library sends, from its own process."""
     done = subprocess.run(
         [ENVIRONMENTS["peers"] / "bin" / "python", HERE / "trimmers.py", folder, str(BUDGET), name],
-        input=json.dumps({"messages": one.messages, "requests": one.requests}),
+        input=json.dumps({"messages": one.messages, "requests": one.requests[: AT_MOST.get(name)]}),
         capture_output=True,
         text=True,
         check=True,
@@ -128,6 +133,7 @@ def point(name: str, kept: Kept, prompts: Prompts) -> dict[str, Any]:
         before = prompt
     made = {
         "name": name,
+        "requests": len(kept),
         "processed": processed,
         "context": mean(contexts),
         "over": sum(context > BUDGET for context in contexts),
@@ -170,7 +176,7 @@ def on_the_server(name: str, kept: Kept, prompts: Prompts, llama: Any) -> dict[s
         status, answer = llama.post(
             "/v1/chat/completions", {"messages": messages, "max_tokens": 1, "temperature": 0}
         )
-        if status != 200:  # noqa: PLR2004
+        if status != 200:
             raise SystemExit(f"{name}: the server answers {status}: {answer}")
         processed += answer["timings"]["prompt_n"]
         cached += answer["timings"]["cache_n"]

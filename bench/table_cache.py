@@ -1,2 +1,2 @@
-def table(results): 
+def table(results):
     return str(results["server"])

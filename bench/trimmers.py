@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+from functools import cache, partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from session import Prompts, identity
@@ -64,9 +66,16 @@ def litellm(prompts: Prompts, budget: int, *, exact: bool) -> Callable[[Messages
     """It takes no counter: ``exact`` replaces its own, which does not know the model's tokenizer."""
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     from litellm import utils
+    from litellm.litellm_core_utils import token_counter as counting
 
     if exact:
-        utils.token_counter = lambda model, messages: prompts.count(messages)  # noqa: ARG005  # as it is called
+        utils.token_counter = lambda model, messages: prompts.count(messages)
+    else:
+        # The same counts, remembered: it counts every text hundreds of times.
+        shipped = counting._get_default_encoding()
+        encode = cache(partial(shipped.encode, disallowed_special=()))
+        remembering = SimpleNamespace(encode=lambda text, **_: encode(text))
+        counting._get_default_encoding = lambda: remembering
     return lambda messages: utils.trim_messages(list(messages), model="tiny", max_tokens=budget)
 
 
