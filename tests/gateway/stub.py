@@ -153,6 +153,17 @@ async def echoes_key(request: web.Request, body: dict[str, Any]) -> web.StreamRe
     return web.json_response({"echo": given, "error": {"message": given}}, headers={"x-echo": given})
 
 
+async def slow_stream(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+    """A stream that takes a second and ends well."""
+    answer = await begin(request)
+    for _ in range(50):
+        await answer.write(chunk({"content": "more "}))
+        await asyncio.sleep(0.02)
+    await answer.write(b"data: [DONE]\n\n")
+    await answer.write_eof()
+    return answer
+
+
 async def silent(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
     """Never answers; notes that it was cancelled."""
     request.app[STARTED].append(1)
@@ -190,7 +201,7 @@ FAULTS = {
             server_error,
             rate_limited,
         ),
-        *(flat_error, redirect, refuses_key, echoes_key, silent, endless),
+        *(flat_error, redirect, refuses_key, echoes_key, slow_stream, silent, endless),
     )
 }
 

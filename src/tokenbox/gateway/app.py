@@ -132,6 +132,9 @@ class Request:
         self.call: Call | None = None
         self.verdict: Verdict | None = None
         self.done: dict[str, object] | None = None
+        self.asked: Call | None = None
+        self.parent = incoming.header(b"traceparent")
+        self.proof: str | None = None
         self._decision: tuple[Verdict, dict[str, object] | None, str] | None = None
         self.grant: Grant | None = None
         self.upstream: Upstream | None = None
@@ -142,6 +145,8 @@ class Request:
         refusal: Refusal | None = None
         try:
             refusal = await self._refused()
+            if refusal is not None and self.proof is None and not self.was_sent:
+                await self._proven(refusal)
             if refusal is not None and not self.outcome.begun:
                 self.outcome.status = refusal.status
                 reply = refusal.reply(self.protocol.style, self.request_id)
@@ -172,7 +177,7 @@ class Request:
         data = await self.incoming.body(limits.body, limits.body_seconds)
         async with Presence(self.incoming, self.outcome):
             call = read_call(self.protocol, data, limits)
-            call = self.call = replace(call, client_key=grant.forwarded_key)
+            call = self.call = self.asked = replace(call, client_key=grant.forwarded_key)
             grant.check(call.model)
             mode = self._mode(grant, call.model)
             upstream = self.upstream = await services.models.upstream_of(call.model)
@@ -181,6 +186,7 @@ class Request:
                 call = self.call = await self._fitted(call, upstream, verdict, grant)
             if grant.quotas:
                 call = self.call = self._bounded(call)
+            await self._proven(None)
             async with services.accounts.reserved(self, grant) as account:
                 await self._answered(call, upstream, grant, account)
 
@@ -283,6 +289,11 @@ class Request:
                 else:
                     answer.close()
 
+    async def _proven(self, refusal: Refusal | None) -> None:
+        """Where proofs are asked for: one of this decision. Raises :class:`Refusal` if it cannot be kept."""
+        if self.asked is not None and self.verdict is not None:
+            self.proof = await self.services.prove(self.asked, self.call, self.verdict, self.done, refusal)
+
     # What the client learns.
 
     def _headers(self) -> Headers:
@@ -302,7 +313,9 @@ class Request:
         return headers
 
     def layout_id(self) -> str:
-        """The digest of the decision: what was asked, what was found, what was done."""
+        """The id of the decision's proof; without one its digest: what was asked, found and done."""
+        if self.proof is not None:
+            return self.proof
         verdict, done = self.verdict, self.done
         assert verdict is not None  # noqa: S101  # there is no decision before
         if self._decision is None or self._decision[0] is not verdict or self._decision[1] is not done:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 import traceback
 from contextlib import suppress
@@ -30,6 +31,7 @@ from tokenbox.gateway.routes import Routes
 from tokenbox.gateway.services import NoAccounts, OpenDoor
 from tokenbox.gateway.spool import Spool, SpoolError
 from tokenbox.gateway.summaries import ModelSummaries
+from tokenbox.gateway.traces import traces_from
 from tokenbox.gateway.upstream import Upstream
 from tokenbox.providers.kinds import Kind
 from tokenbox.store.quotas import SqlQuotas
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     from datetime import date
 
     from tokenbox.catalog import Price
+    from tokenbox.gateway.admission import Verdict
+    from tokenbox.gateway.calls import Call
     from tokenbox.gateway.counting import Local
     from tokenbox.gateway.log import Log
     from tokenbox.gateway.services import Accounts, Attempt, Door
@@ -89,6 +93,7 @@ class Standing:
         self.stores = stores
         self.log = log
         self.metrics = Metrics(__version__)
+        self.traces = traces_from(os.environ)
         self.local_counts = LocalCounts(settings)
         self.counting = RequestCounting(self.local, settings.limits)
         self.fitting = PolicyFitting(
@@ -130,6 +135,7 @@ class Standing:
         self.stores.store.close()
         for upstream in self.upstreams:
             upstream.close()
+        await asyncio.to_thread(self.traces.close)
         self.log.write("stopped")
 
     def reload(self, settings: Settings) -> None:
@@ -176,6 +182,33 @@ class Standing:
             self.log.write("spool_failed", error=error.message)
             raise Refusal(503, error.code, "Nothing can be recorded just now, so nothing is sent.") from None
 
+    async def prove(
+        self,
+        asked: Call,
+        sent: Call | None,
+        verdict: Verdict,
+        done: dict[str, object] | None,
+        refusal: Refusal | None,
+    ) -> str | None:
+        """The id of the bundle that proves a decision; None where none is asked for."""
+        folder = self.settings.proof
+        if folder is None:
+            return None
+        from tokenbox.gateway.evidence import of_request  # noqa: PLC0415  # only where it is asked for
+        from tokenbox.store.bundles import Bundles  # noqa: PLC0415
+
+        bundles = Bundles(folder, texts=self.settings.proof_texts)
+        try:
+            written = await asyncio.to_thread(
+                lambda: bundles.write(of_request(asked, sent, verdict, done, refusal))
+            )
+        except TokenboxError as error:
+            self.log.write("proof_failed", error=error.message)
+            if refusal is not None:
+                return None
+            raise Refusal(503, error.code, "No proof can be kept just now, so nothing is sent.") from None
+        return written.id
+
     def mistake(self, error: Exception) -> Refusal:
         """Where it happened is logged; its text may have words of a client, and is not."""
         self.metrics.mistake()
@@ -192,6 +225,7 @@ class Standing:
             except TokenboxError as error:
                 self.log.write("spool_failed", error=error.message)
         self.log.request(request, refusal, seconds)
+        self.traces.request(request, refusal, request.parent)
 
     # What its own routes ask.
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from tokenbox.config import Config
 
+# Where `tokenbox proof` looks.
+PROOFS = ".tokenbox/proof"
 _POLICY = ("max_ctx", "reserve_out", "headroom", "tokenizer", "mode")
 _ROUTES = {protocol.name: path for path, protocol in PROTOCOLS.items()}
 
@@ -56,6 +58,8 @@ def settings_from(
         host=host,
         port=int(str(port)),
         low_water=low_water if isinstance(low_water, Decimal) else Decimal(1),
+        proof=str(Path(folder) / PROOFS) if config.value("proof.write") is True else None,
+        proof_texts=config.value("proof.texts") is True,
         fit=tuple(Fit(str(step)) for step in config.value("gateway.fit")),  # type: ignore[attr-defined]
         summary_model=_text(config, "gateway.summary_model"),
         database=database,

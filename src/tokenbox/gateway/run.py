@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -16,7 +16,7 @@ from tokenbox.gateway.log import Log
 from tokenbox.gateway.server import config_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tokenbox.gateway.build import Standing
     from tokenbox.gateway.settings import Settings
@@ -38,7 +38,7 @@ def run(
     check(settings)
     stores = Stores.open(settings)
     gateway, standing = gateway_of(settings, stores, Log(say, requests=not quiet))
-    server = uvicorn.Server(config_of(gateway, settings.limits, settings.host, settings.port))
+    server = Server(config_of(gateway, settings.limits, settings.host, settings.port))
     say(
         f"tokenbox gateway on http://{settings.host}:{settings.port}, mode {settings.mode}, "
         f"{'with' if settings.keys_required else 'without'} keys, in front of "
@@ -51,6 +51,19 @@ def run(
             f"{settings.host}:{settings.port} cannot be listened on: another program has it, or this user "
             "may not. Choose another --port."
         )
+
+
+class Server(uvicorn.Server):
+    """uvicorn's raises the signal again once it has stopped; one that stopped as asked has ended well."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for name in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(name, self.handle_exit, name, None)
+        yield
+        for name in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(name)
 
 
 def check(settings: Settings) -> None:

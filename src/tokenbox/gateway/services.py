@@ -84,6 +84,7 @@ class Attempt(Protocol):
     began_at: datetime
     started_at: float
     done: dict[str, object] | None
+    parent: str | None
 
     @property
     def call(self) -> Call | None: ...
@@ -183,6 +184,20 @@ class Services(Protocol):
 
     def began(self, request: Attempt) -> None:
         """Right before a request is sent. Raises a refusal where it cannot be recorded."""
+        ...
+
+    async def prove(
+        self,
+        asked: Call,
+        sent: Call | None,
+        verdict: Verdict,
+        done: dict[str, object] | None,
+        refusal: Refusal | None,
+    ) -> str | None:
+        """The id of the bundle that proves a decision; None where none is asked for.
+
+        Raises a refusal (503) where it cannot be kept, except for what is refused anyway.
+        """
         ...
 
     def mistake(self, error: Exception) -> Refusal:

@@ -49,6 +49,7 @@ class Errand:
     outcome: Outcome = field(default_factory=Outcome)
     was_sent: bool = False
     done: dict[str, object] | None = None
+    parent: str | None = None
 
     @property
     def request_id(self) -> str:

@@ -1,0 +1,185 @@
+"""Running it: signals, readiness, figures, spans, proofs."""
+
+from __future__ import annotations
+
+import http.client
+import http.server
+import json
+import signal
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.gateway.running import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.gateway.running import Gateways, RunningGateway, Stub
+
+PATH = "/v1/chat/completions"
+MARKER = "CONTENT-9d2f"
+
+
+def chat(text: str = "hi", **more: object) -> dict[str, Any]:
+    return {"model": "stub", "max_tokens": 5, "messages": [{"role": "user", "content": text}], **more}
+
+
+def connect(gateway: RunningGateway) -> http.client.HTTPConnection:
+    return http.client.HTTPConnection(gateway.url.removeprefix("http://"), timeout=30)
+
+
+def send(connection: http.client.HTTPConnection, body: object) -> None:
+    connection.request("POST", PATH, json.dumps(body), {"content-type": "application/json"})
+
+
+def test_a_stop_lets_streams_finish(start_gateway: Gateways, upstream: Stub) -> None:
+    gateway = start_gateway(upstream.url)
+    connection = connect(gateway)
+    send(connection, chat(stream=True, metadata={"fault": "slow_stream"}))
+    answer = connection.getresponse()
+    first = answer.read1()
+    gateway.process.send_signal(signal.SIGTERM)
+    rest = answer.read()
+    connection.close()
+    assert b"[DONE]" in first + rest
+    assert gateway.process.wait(30) == 0
+    assert '"event":"stopped"' in gateway.log
+
+
+def test_a_reload_changes_policies_and_drops_no_connection(start_gateway: Gateways, upstream: Stub) -> None:
+    gateway = start_gateway(upstream.url, config="[policy]\nmax_ctx = 500\n")
+    connection = connect(gateway)
+    send(connection, chat("word " * 600))
+    refused = connection.getresponse()
+    assert (refused.status, json.loads(refused.read())["tokenbox"]["window"]) == (400, 500)
+    used = connection.sock
+    stream = connect(gateway)
+    send(stream, chat(stream=True, metadata={"fault": "slow_stream"}))
+    streaming = stream.getresponse()
+    settings = gateway.folder / ".tokenbox" / "config.toml"
+    settings.write_text("[policy]\nmax_ctx = 5000\n", encoding="utf-8")
+    gateway.process.send_signal(signal.SIGHUP)
+    until(lambda: '"event":"reloaded"' in gateway.log)
+    send(connection, chat("word " * 600))
+    answer = connection.getresponse()
+    assert answer.status == 200, answer.read()
+    answer.read()
+    assert connection.sock is used
+    assert b"[DONE]" in streaming.read()
+    # Settings that are wrong change nothing.
+    settings.write_text("[policy]\nmax_ctx = -1\n", encoding="utf-8")
+    gateway.process.send_signal(signal.SIGHUP)
+    until(lambda: "the old settings stay" in gateway.log)
+    send(connection, chat("word " * 600))
+    assert connection.getresponse().status == 200
+    connection.close()
+    stream.close()
+
+
+def test_figures_are_prometheus_and_reconciled(start_gateway: Gateways, upstream: Stub) -> None:
+    gateway = start_gateway(upstream.url)
+    for _ in range(3):
+        assert gateway.post(PATH, chat("word " * 50)).status == 200
+    gateway.post(PATH, chat("word " * 9000))
+    page = gateway.get("/metrics").data.decode()
+    families = {family.name: family for family in text_string_to_metric_families(page)}
+    assert all(name.startswith("tokenbox_") for name in families)
+    for family in families.values():
+        assert family.documentation
+        if family.type == "counter":
+            assert all(sample.name.endswith(("_total", "_created")) for sample in family.samples)
+    assert gateway.metric("tokenbox_requests_total", status="200") == 3
+    assert gateway.metric("tokenbox_refusals_total", code="context_length_exceeded") == 1
+    assert gateway.metric("tokenbox_predictions_reconciled_total") == 3
+    # The stub counts another way than the estimate: that is a metric.
+    assert gateway.metric("tokenbox_prediction_mismatches_total", exact="false") == 3
+    assert gateway.metric("tokenbox_prediction_difference_tokens_total") > 0
+    assert gateway.metric("tokenbox_tokens_total", kind="output") == 9
+    assert gateway.metric("tokenbox_request_seconds_count") == 4
+
+
+def test_proofs_of_every_decision(start_gateway: Gateways, upstream: Stub) -> None:
+    gateway = start_gateway(upstream.url, config="[proof]\nwrite = true\n")
+    sent = gateway.post(PATH, chat(MARKER))
+    refused = gateway.post(PATH, chat("word " * 9000))
+    fitted = gateway.post(
+        PATH,
+        {**chat(), "messages": [{"role": "user", "content": "word " * 9000}, *chat()["messages"]]},
+        x_tokenbox_mode="fit",
+    )
+    assert (sent.status, refused.status, fitted.status) == (200, 400, 200), fitted.data
+    ids = [answer.headers["x-tokenbox-layout"] for answer in (sent, refused, fitted)]
+    assert len(set(ids)) == 3
+    folder = gateway.folder / ".tokenbox" / "proof"
+    assert {path.name for path in folder.iterdir() if not path.name.startswith(".")} == set(ids)
+    for proof in ids:
+        start_gateway.command("proof", "verify", proof, "--dir", str(folder))
+    assert sent.json["tokenbox"]["layout"] == ids[0]
+    for path in folder.rglob("*"):
+        assert not path.is_file() or MARKER.encode() not in path.read_bytes() or "emitted" in path.name
+
+
+class Collector(http.server.BaseHTTPRequestHandler):
+    """Takes spans as OpenTelemetry's collector does."""
+
+    got: list[ExportTraceServiceRequest] = []  # noqa: RUF012
+
+    def do_POST(self) -> None:
+        data = self.rfile.read(int(self.headers["content-length"]))
+        if self.headers.get("content-encoding") == "gzip":
+            import gzip  # noqa: PLC0415
+
+            data = gzip.decompress(data)
+        self.got.append(ExportTraceServiceRequest.FromString(data))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def collector() -> Iterator[str]:
+    Collector.got.clear()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_spans_by_the_conventions_without_content(
+    start_gateway: Gateways, upstream: Stub, collector: str
+) -> None:
+    gateway = start_gateway(upstream.url, env={"OTEL_EXPORTER_OTLP_ENDPOINT": collector})
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    assert gateway.post(PATH, chat(MARKER), traceparent=f"00-{trace}-b7ad6b7169203331-01").status == 200
+    assert gateway.post(PATH, chat(MARKER + "word " * 9000)).status == 400
+    assert gateway.stop() == 0
+    spans = [
+        span
+        for request in Collector.got
+        for resource in request.resource_spans
+        for scope in resource.scope_spans
+        for span in scope.spans
+    ]
+    assert [span.name for span in spans] == ["chat stub", "chat stub"]
+    found = [
+        {item.key: item.value.string_value or item.value.int_value for item in span.attributes}
+        for span in spans
+    ]
+    assert spans[0].trace_id.hex() == trace
+    assert found[0]["gen_ai.operation.name"] == "chat"
+    assert found[0]["gen_ai.request.model"] == "stub"
+    assert found[0]["gen_ai.usage.output_tokens"] == 3
+    assert found[0]["gen_ai.usage.input_tokens"] > 0
+    assert "error.type" not in found[0]
+    assert found[1]["error.type"] == "context_length_exceeded"
+    assert spans[1].status.code == 2
+    assert MARKER.encode() not in b"".join(request.SerializeToString() for request in Collector.got)
