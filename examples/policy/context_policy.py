@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import house_tokenizer
 
-from tokenbox import Section, ctx, tokenizers
+from tokenbox import Section, TokenboxError, ctx, tokenizers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MODEL = "house-7b"
 PROMPTS = Path(__file__).parent / "prompts"
-REFUSED = 4
+WRONG, REFUSED = 2, 4
 
 
 def newest_first(candidates: Sequence[Candidate], budget: int, _: Callable[[str], int]) -> Iterator[int]:
@@ -68,11 +68,15 @@ def main(arguments: list[str]) -> int:
         house_tokenizer.FAMILY, house_tokenizer.count, version=house_tokenizer.VERSION, exact=True
     )
     folders = sorted(path for path in PROMPTS.iterdir() if path.is_dir())
-    if "--plan" in arguments:
-        for folder in folders:
-            show_plan(folder)
-        return 0
-    verdicts = [check(folder) for folder in folders]
+    try:
+        if "--plan" in arguments:
+            for folder in folders:
+                show_plan(folder)
+            return 0
+        verdicts = [check(folder) for folder in folders]
+    except TokenboxError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return WRONG
     return 0 if all(verdicts) else REFUSED
 
 

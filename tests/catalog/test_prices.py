@@ -15,6 +15,15 @@ TODAY = date(2026, 11, 21)
 D = Decimal
 
 
+def test_a_discount_at_night_is_not_the_price_of_a_day() -> None:
+    day = price("deepseek/deepseek-reasoner", TODAY)
+    night = price("deepseek/deepseek-reasoner", datetime(2026, 11, 21, 17, tzinfo=UTC))
+    assert day is not None
+    assert night is not None
+    assert (day.input, day.output) == (D("0.55"), D("2.19"))
+    assert (night.input, night.output) == (D("0.135"), D("0.55"))
+
+
 @pytest.mark.parametrize(
     ("asked", "rates"),
     [
@@ -48,7 +57,8 @@ def test_a_price_of_some_hours() -> None:
     assert day is not None
     assert peak is not None
     assert quiet is not None
-    assert (day.input, peak.input) == (quiet.input, D("0.3"))
+    assert day.input == peak.input == D("0.3")
+    assert quiet.input == D("0.15")
     assert day.note is not None
     assert quiet.note is None
 

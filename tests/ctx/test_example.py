@@ -100,6 +100,16 @@ def test_the_same_in_ci_and_with_pre_commit(repository: Path) -> None:
         assert "too many" in refused.stdout
 
 
+def test_rules_that_are_too_long_are_refused_too(repository: Path) -> None:
+    (repository / "prompts/review/rules.md").write_text(TOO_MUCH * 9)
+    checked = run(repository, sys.executable, "context_policy.py")
+    assert (checked.returncode, checked.stderr) == (4, "")
+    assert "use a model with a window of at least" in checked.stdout
+    planned = run(repository, sys.executable, "context_policy.py", "--plan")
+    assert planned.returncode == 2
+    assert planned.stderr.startswith("error: the critical sections need")
+
+
 def test_the_plan_of_its_own_strategy(repository: Path) -> None:
     (repository / NOTE).write_text(TOO_MUCH)
     planned = run(repository, sys.executable, "context_policy.py", "--plan")

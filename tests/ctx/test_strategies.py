@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.ctx.asking import document
-from tokenbox import Section, ctx
+from tokenbox import ContextCriticalOverflow, Section, ctx
 from tokenbox.ctx import CutChunks, StrategyFailed, UnknownStrategy
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ def boom(candidates: Sequence[Candidate], budget: int, count: Callable[[str], in
         (lambda c, b, n: [0, 1], "chose 12 tokens as a whole, 2 over"),
         (lambda c, b, n: [(0, "x" * 11)], "over the 10"),
         (lambda c, b, n: None, "failed: TypeError"),
+        (lambda c, b, n: {0}, "gave a set, which has no order"),
         (lambda: [0], "failed: TypeError"),
     ],
 )
@@ -133,6 +134,21 @@ def test_a_strategy_keeps_what_is_critical(project: Path) -> None:
         ctx.pack(chunks, 100, 0, 0, lambda c, b, n: [(0, "a")], tokenizer="utf8-bytes")
     with pytest.raises(StrategyFailed, match="only sections"):
         ctx.pack([document("a", "b")], 900, 0, 0, lambda c, b, n: [(0, "a")], tokenizer="utf8-bytes")
+
+
+@pytest.mark.parametrize("strategy", [lambda c, b, n: [one.index for one in c], boom])
+def test_where_nothing_could_fit_no_strategy_is_to_blame(project: Path, strategy: Any) -> None:
+    """What must be kept is too much: the same refusal as for our own strategies, with its figures."""
+    requests: list[list[Any]] = [
+        [Section("rules", "a" * 30), "notes"],
+        [{"role": "system", "content": "a" * 30}, {"role": "user", "content": "b"}],
+    ]
+    for chunks in requests:
+        with pytest.raises(ContextCriticalOverflow, match="30"):
+            ctx.pack(chunks, 20, 0, 0, strategy, tokenizer="utf8-bytes")
+        verdict = ctx.enforce("m", chunks, max_ctx=20, max_tokens_request=0, strategy=strategy, tokenizer=len)
+        assert not verdict.ok
+        assert [type(remedy).__name__ for remedy in verdict.plan] == ["LargerWindow"]
 
 
 def test_errors_of_a_strategy_come_out_with_their_cause(project: Path) -> None:

@@ -136,6 +136,12 @@ def test_a_tokenizer_named_for_a_model_is_exact_only_if_it_is_the_models(familie
     assert families.named("o200k_base", None).identity.exact
 
 
+@pytest.mark.parametrize("name", ["", " ", None, 5, "a\nb", "\ud800", "a" * 201])
+def test_a_family_has_a_name(families: TokenizerFamilies, name: object) -> None:
+    with pytest.raises(InvalidTokenizer, match="a family is a name"):
+        families.register(name, len)  # type: ignore[arg-type]
+
+
 def test_a_name_is_taken_once(families: TokenizerFamilies) -> None:
     families.register("acme", words)
     with pytest.raises(DuplicateTokenizer, match="unregister"):

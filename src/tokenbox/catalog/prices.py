@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,6 @@ from tokenbox.catalog.published import genai_edition, published
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from decimal import Decimal
 
     from genai_prices import types
 
@@ -177,25 +177,26 @@ def _published_price(provider: str, name: str, on: date) -> Price | None:
 def _effective(offered: types.ModelInfo, on: date) -> tuple[types.ModelPrice | None, date | None, str | None]:
     """The prices that hold on a day, the day they began, and what a reader should know.
 
-    A datetime (in UTC) is also looked up in the hours for which some providers charge more.
+    Some providers have other prices at some hours (UTC). Of a day without a time the dearest count, so that
+    nothing costs more than was said.
     """
     from genai_prices.types import TimeOfDateConstraint  # noqa: PLC0415
 
     if not isinstance(offered.prices, list):
         return offered.prices, None, None
-    note = None
+    hourly: list[types.ModelPrice] = []
     for conditional in reversed(offered.prices):
         when = conditional.constraint
         if isinstance(when, TimeOfDateConstraint):
             if isinstance(on, datetime) and when.active(on):
                 return conditional.prices, None, "the price at this hour"
-            note = (
-                note if isinstance(on, datetime) else "other prices at certain hours (UTC): ask with a time"
-            )
-        elif when is None:
-            return conditional.prices, None, note
-        elif when.start_date <= _day(on):
-            return conditional.prices, when.start_date, note
+            hourly.append(conditional.prices)
+        elif when is None or when.start_date <= _day(on):
+            since = None if when is None else when.start_date
+            if isinstance(on, datetime) or not hourly:
+                return conditional.prices, since, None
+            dearest = max([conditional.prices, *hourly], key=_dearness)
+            return dearest, since, "the dearest hours of the day (UTC): ask with a time for others"
     return None, None, None
 
 
@@ -203,6 +204,13 @@ def _day(on: date) -> date:
     if isinstance(on, datetime):
         return (on if on.tzinfo is None else on.astimezone(UTC)).date()
     return on
+
+
+def _dearness(prices: types.ModelPrice) -> tuple[Decimal, ...]:
+    """By output, then by input."""
+    base, _ = _rates(prices)
+    rates = (base["output"], base["input"])
+    return tuple(Decimal(-1) if rate is None else rate for rate in rates)
 
 
 def _rates(prices: types.ModelPrice) -> tuple[dict[str, Decimal | None], tuple[PriceTier, ...]]:

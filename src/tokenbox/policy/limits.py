@@ -103,7 +103,9 @@ def tokens(value: object, name: str) -> int:
     """``value`` as a number of tokens. Raises :class:`InvalidPolicy`."""
     if type(value) is not int or not 0 <= value <= MAX_INTEGER:
         raise InvalidPolicy(
-            f"{name} is a whole number of tokens, 0 or more, not {value!r}.", field=name, value=repr(value)
+            f"{name} is a whole number of tokens, from 0 to {MAX_INTEGER:,}, not {value!r:.80}.",
+            field=name,
+            value=f"{value!r:.80}",
         )
     return value
 
@@ -118,9 +120,9 @@ def exact_headroom(value: object) -> Fraction:
     except (TypeError, ValueError) as error:
         said = str(error).replace("a weight", "a headroom")
         raise InvalidPolicy(
-            f"headroom is a decimal such as '0.05', not {value!r}: {said}.",
+            f"headroom is a decimal such as '0.05', not {value!r:.80}: {said:.160}.",
             field="headroom",
-            value=repr(value),
+            value=f"{value!r:.80}",
         ) from None
     if fraction >= 1:
         raise InvalidPolicy(

@@ -9,7 +9,7 @@ from tokenbox.engine.result import Decision
 from tokenbox.policy import messages
 from tokenbox.policy.chunks import Kind
 from tokenbox.policy.counted import COUNTS
-from tokenbox.policy.errors import InvalidPolicy, UnknownStrategy
+from tokenbox.policy.errors import InvalidPolicy, StrategyFailed, UnknownStrategy
 from tokenbox.policy.records import ChunkPlan, PackPlan
 from tokenbox.policy.strategies import Candidate, ChosenLayout, check_budget, choose, name_of, oldest_first
 from tokenbox.policy.summaries import of_blocks, of_sections
@@ -161,6 +161,16 @@ def _named(name: str, kind: Kind) -> Callable[[Request, int, Counts], Planned]:
 
 
 def _chosen(strategy: Strategy, request: Request, budget: int, counter: Counts) -> Planned:
+    """What a strategy of the user's own makes of it."""
+    try:
+        return _as_chosen(strategy, request, budget, counter)
+    except StrategyFailed:
+        # Where not even what must be kept fits, no strategy is to blame: this says so, with the figures.
+        _named(DEFAULT_STRATEGY[request.kind], request.kind)(request, budget, counter)
+        raise
+
+
+def _as_chosen(strategy: Strategy, request: Request, budget: int, counter: Counts) -> Planned:
     name = name_of(strategy)
     if request.kind is Kind.MESSAGES:
         candidates = messages.candidates_of(request, counter)

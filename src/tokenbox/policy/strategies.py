@@ -127,14 +127,14 @@ def choose(
         if changed and not may_change:
             raise _broken(name, f"changed the text of {candidate.id}: only sections may be changed")
         if changed and candidate.critical:
-            raise _broken(name, f"changed {candidate.id}, which is critical (shrink 0)")
+            raise _broken(name, f"changed {candidate.id}, which is critical")
         chosen.append((index, text if changed else None))
     indices = [index for index, _ in chosen]
     if len(set(indices)) < len(indices):
         raise _broken(name, "chose a chunk twice")
     left_out = [one.id for one in given if one.critical and one.index not in indices]
     if left_out:
-        raise _broken(name, f"left out {left_out[0]}, which is critical (shrink 0)")
+        raise _broken(name, f"left out {left_out[0]}, which is critical")
     return chosen
 
 
@@ -150,13 +150,17 @@ def _run(
     strategy: Strategy, name: str, given: Sequence[Candidate], budget: int, count: Callable[[str], int]
 ) -> list[object]:
     try:
-        return list(strategy(given, budget, count))
+        answer = strategy(given, budget, count)
+        chosen = list(answer)
     except TokenboxError:
         raise
     except Exception as error:
         raise StrategyFailed(
             f"the strategy {name} failed: {type(error).__name__}: {error}", strategy=name
         ) from error
+    if isinstance(answer, set | frozenset):
+        raise _broken(name, "gave a set, which has no order: give a list")
+    return chosen
 
 
 def _broken(name: str, what: str) -> StrategyFailed:

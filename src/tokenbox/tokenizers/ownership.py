@@ -72,8 +72,8 @@ class TokenizerFamilies:
         Raises :class:`DuplicateTokenizer` if the family has one, :class:`InvalidTokenizer` if the trial
         fails.
         """  # noqa: D205  # one sentence
-        if type(family) is not str or not family.strip():
-            raise InvalidTokenizer(f"a family is a name such as 'acme-bpe', not {family!r}.")
+        if type(family) is not str or not family.strip() or not family.isprintable() or len(family) > _LONG:
+            raise InvalidTokenizer(f"a family is a name such as 'acme-bpe', not {family!r:.80}.")
         if type(version) is not str or not version:
             raise InvalidTokenizer(f"the version of {family!r} is a text such as '3', not {version!r}.")
         with self._lock:
@@ -222,6 +222,9 @@ def _nobody_counts(model: str, family: Family | None, baseline: str | None) -> N
         remedies=remedies,
     )
 
+
+# A longer name is none.
+_LONG: Final = 200
 
 # What TOML writes without quotes.
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]{1,80}")
