@@ -151,7 +151,7 @@ def _run(
 ) -> list[object]:
     try:
         answer = strategy(given, budget, count)
-        chosen = list(answer)
+        chosen: list[object] = list(answer)
     except TokenboxError:
         raise
     except Exception as error:

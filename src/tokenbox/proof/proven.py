@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tokenbox.content.blocks import Block
     from tokenbox.content.section import Section
     from tokenbox.conversation.counting import Count, MediaTokens
-    from tokenbox.conversation.limits import LowWater
+    from tokenbox.conversation.low_water import LowWater
     from tokenbox.conversation.record import Fitted
     from tokenbox.proof.evidence import Evidence, Sink
     from tokenbox.render.templates import Mode
