@@ -35,7 +35,6 @@ HEAVY = {
     *(
         "mistral_common",
         "numpy",
-        "pathspec",
         "re2",
         "regex",
         "rich",

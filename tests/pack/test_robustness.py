@@ -141,7 +141,7 @@ def test_unreadable_files_and_folders_are_reported(folder: Make, tmp_path: Path)
     program = AS_NOBODY if is_root else AS_NOBODY.replace("os.setgid(65534); os.setuid(65534)", "")
     environment = {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONDONTWRITEBYTECODE": "1"}
     # Root's own libraries may be closed to others, so everything is imported before the privileges go.
-    program = "import tokenbox.pack, tokenbox.pack.secrets, re2, pathspec\n" + (
+    program = "import tokenbox.pack, tokenbox.pack.secrets, re2\n" + (
         "import detect_secrets.core.plugins.util as u; u.get_mapping_from_secret_type_to_class()\n" + program
     )
     run = subprocess.run(
