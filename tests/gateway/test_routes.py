@@ -1,0 +1,114 @@
+"""The gateway's own routes: counts, models, and the library over HTTP, which opens nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tokenbox import layout
+from tokenbox.tokenizers.registry import get
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.gateway.running import Gateways, RunningGateway, Stub
+
+CONFIG = """
+[upstreams.stub]
+url = "{url}"
+kind = "vllm"
+[upstreams.named]
+url = "{url}"
+models = ["gpt-4o-mini"]
+"""
+
+
+@pytest.fixture(scope="module")
+def gateway(shared_gateways: Gateways, upstream: Stub) -> RunningGateway:
+    return shared_gateways(config=CONFIG.format(url=upstream.url))
+
+
+def test_models_say_what_they_can_take(gateway: RunningGateway) -> None:
+    models = {item["id"]: item for item in gateway.get("/v1/models").json["data"]}
+    assert set(models) == {"stub", "gpt-4o-mini"}
+    assert models["stub"]["max_model_len"] == models["stub"]["context_window"] == 8000
+    found = {item["id"]: item for item in gateway.get("/v1/capabilities").json["models"]}
+    assert found["stub"]["sources"]["context_window"]
+    assert found["stub"]["upstream"] == "stub"
+    assert found["gpt-4o-mini"]["tokenizer"] == "o200k_base"
+
+
+def test_counts_are_those_that_requests_are_judged_by(gateway: RunningGateway) -> None:
+    messages = [{"role": "user", "content": "Hello, world!"}]
+    for model in ("stub", "gpt-4o-mini"):
+        body = {"model": model, "messages": messages, "max_tokens": 5}
+        sent = int(gateway.post("/v1/chat/completions", body).headers["x-tokenbox-input-tokens"])
+        counted = gateway.post("/v1/chat/completions/input_tokens", body).json
+        assert counted["input_tokens"] == sent
+        assert gateway.post("/v1/tokenize", {"model": model, "messages": messages}).json["count"] == sent
+        anthropic = gateway.post("/v1/messages/count_tokens", body).json
+        assert anthropic["input_tokens"] > 0
+        responses = gateway.post("/v1/responses/input_tokens", {"model": model, "input": "Hello, world!"}).json
+        assert responses["object"] == "response.input_tokens"
+
+
+def test_tokens_of_a_text_and_back(gateway: RunningGateway) -> None:
+    text = "Grüße, 世界 <|endoftext|>"
+    tokens = gateway.post("/tokenize", {"model": "gpt-4o-mini", "content": text}).json["tokens"]
+    assert tokens == get("o200k_base").encode(text)
+    back = gateway.post("/detokenize", {"model": "gpt-4o-mini", "tokens": tokens})
+    assert back.json["content"] == text
+    window = gateway.post("/v1/tokenize", {"model": "stub", "prompt": text}).json
+    assert window["max_model_len"] == 8000
+    bad = gateway.post("/detokenize", {"model": "gpt-4o-mini", "tokens": [10**9]})
+    assert bad.status == 400
+
+
+def test_the_library_over_http_is_the_library(gateway: RunningGateway) -> None:
+    sections = [
+        {"id": "rules", "content": "Keep this.", "critical": True},
+        {"id": "log", "content": "word " * 200, "truncatable": True},
+    ]
+    answer = gateway.post("/v1/layout", {"sections": sections, "budget": 50, "tokenizer": "o200k_base"})
+    assert answer.status == 200, answer.data
+    assert answer.json == layout(sections, 50, "o200k_base").to_dict()
+    plan = gateway.post("/v1/plan", {"chunks": ["one", "two"], "model": "stub"})
+    assert plan.status == 200, plan.data
+    verdict = gateway.post("/v1/enforce", {"chunks": ["word " * 9000], "model": "stub"})
+    assert verdict.status == 200, verdict.data
+    assert verdict.json["ok"] is False
+    assert gateway.post("/v1/enforce", {"chunks": ["hi"], "max_ctx": 100}).json["ok"] is True
+    over = gateway.post("/v1/layout", {"sections": sections[:1], "budget": 1})
+    assert over.status == 400
+    assert over.json["error"]["code"]
+
+
+@pytest.mark.parametrize("named", ["file:{path}", "{path}", "os:getcwd", "tests.gateway.stub:make", "../o200k_base"])
+def test_nothing_that_a_request_names_is_opened_or_imported(
+    gateway: RunningGateway, tmp_path: Path, named: str
+) -> None:
+    secret = tmp_path / "tokenizer.json"
+    secret.write_text('{"SECRET-c41": 1}', encoding="utf-8")
+    secret.chmod(0o600)
+    before = secret.stat().st_atime_ns
+    name = named.format(path=secret)
+    for path, body in (
+        ("/v1/layout", {"sections": [{"id": "a", "content": "x"}], "budget": 10, "tokenizer": name}),
+        ("/v1/layout", {"sections": str(secret), "budget": 10}),
+        ("/v1/layout", {"sections": [{"id": "a", "file": str(secret)}], "budget": 100}),
+        ("/v1/plan", {"chunks": ["x"], "max_ctx": 100, "tokenizer": name}),
+        ("/v1/plan", {"chunks": ["x"], "max_ctx": 100, "strategy": name}),
+        ("/v1/plan", {"chunks": [{"file": str(secret)}], "max_ctx": 100}),
+        ("/v1/enforce", {"chunks": ["x"], "max_ctx": 100, "tokenizer": name}),
+    ):
+        answer = gateway.post(path, body)
+        assert answer.status == 400, (path, answer.data)
+        assert b"SECRET" not in answer.data
+    # A model of that name is a name, and nothing else.
+    for path in ("/tokenize", "/v1/tokenize", "/v1/chat/completions/input_tokens"):
+        body = {"model": name, "content": "x", "prompt": "x", "messages": [{"role": "user", "content": "x"}]}
+        answer = gateway.post(path, body)
+        assert answer.status in (200, 404), answer.data
+        assert b"SECRET" not in answer.data
+    assert secret.stat().st_atime_ns == before
