@@ -45,11 +45,14 @@ def test_counts_are_those_that_requests_are_judged_by(gateway: RunningGateway) -
         body = {"model": model, "messages": messages, "max_tokens": 5}
         sent = int(gateway.post("/v1/chat/completions", body).headers["x-tokenbox-input-tokens"])
         counted = gateway.post("/v1/chat/completions/input_tokens", body).json
+        assert "input_tokens" in counted, counted
         assert counted["input_tokens"] == sent
         assert gateway.post("/v1/tokenize", {"model": model, "messages": messages}).json["count"] == sent
         anthropic = gateway.post("/v1/messages/count_tokens", body).json
         assert anthropic["input_tokens"] > 0
-        responses = gateway.post("/v1/responses/input_tokens", {"model": model, "input": "Hello, world!"}).json
+        responses = gateway.post(
+            "/v1/responses/input_tokens", {"model": model, "input": "Hello, world!"}
+        ).json
         assert responses["object"] == "response.input_tokens"
 
 
@@ -67,8 +70,8 @@ def test_tokens_of_a_text_and_back(gateway: RunningGateway) -> None:
 
 def test_the_library_over_http_is_the_library(gateway: RunningGateway) -> None:
     sections = [
-        {"id": "rules", "content": "Keep this.", "critical": True},
-        {"id": "log", "content": "word " * 200, "truncatable": True},
+        {"id": "rules", "content": "Keep this.", "priority": 0},
+        {"id": "log", "content": "word " * 200, "priority": 5, "shrink": 1},
     ]
     answer = gateway.post("/v1/layout", {"sections": sections, "budget": 50, "tokenizer": "o200k_base"})
     assert answer.status == 200, answer.data
@@ -84,7 +87,9 @@ def test_the_library_over_http_is_the_library(gateway: RunningGateway) -> None:
     assert over.json["error"]["code"]
 
 
-@pytest.mark.parametrize("named", ["file:{path}", "{path}", "os:getcwd", "tests.gateway.stub:make", "../o200k_base"])
+@pytest.mark.parametrize(
+    "named", ["file:{path}", "{path}", "os:getcwd", "tests.gateway.stub:make", "../o200k_base"]
+)
 def test_nothing_that_a_request_names_is_opened_or_imported(
     gateway: RunningGateway, tmp_path: Path, named: str
 ) -> None:
@@ -109,6 +114,6 @@ def test_nothing_that_a_request_names_is_opened_or_imported(
     for path in ("/tokenize", "/v1/tokenize", "/v1/chat/completions/input_tokens"):
         body = {"model": name, "content": "x", "prompt": "x", "messages": [{"role": "user", "content": "x"}]}
         answer = gateway.post(path, body)
-        assert answer.status in (200, 404), answer.data
+        assert answer.status in (200, 400, 404), answer.data
         assert b"SECRET" not in answer.data
     assert secret.stat().st_atime_ns == before

@@ -130,10 +130,8 @@ class Routes:
 
     def _counts(self, protocol: Protocol) -> Callable[[Incoming, str], Any]:
         async def count(incoming: Incoming, _: str) -> Reply:
-            body = await self._body(incoming)
-            body.setdefault("model", await self._only_model())
-            call = read_call(protocol, _bytes(body), self.standing.settings.limits)
-            upstream = await self._upstream(incoming, call.model)
+            body, model, upstream = await self._asked(incoming)
+            call = read_call(protocol, _bytes({**body, "model": model}), self.standing.settings.limits)
             counted = await self.standing.counting.count(call, upstream)
             value: dict[str, object] = {"input_tokens": counted.tokens}
             if protocol is not MESSAGES:
@@ -145,38 +143,32 @@ class Routes:
 
     async def tokenize(self, incoming: Incoming, request_id: str) -> Reply:
         """llama.cpp's form: the upstream's own answer where it has one, else the tokens counted with here."""
-        body = await self._body(incoming)
+        body, model, upstream = await self._asked(incoming)
         content = body.get("content")
         if not isinstance(content, str):
             raise bad("content is the text to tokenize.", "content")
-        model = body.get("model") if isinstance(body.get("model"), str) else await self._only_model()
-        upstream = await self._upstream(incoming, str(model))
         if self.standing.speaks_tokenize(upstream):
             status, answer = await upstream.ask("/tokenize", body)
             if status == 200 and isinstance(answer, dict):  # noqa: PLR2004
                 return Reply.of(answer)
-        return Reply.of({"tokens": await self._encoded(upstream, str(model), content)})
+        return Reply.of({"tokens": await self._encoded(upstream, model, content)})
 
     async def detokenize(self, incoming: Incoming, request_id: str) -> Reply:
-        body = await self._body(incoming)
+        body, model, upstream = await self._asked(incoming)
         tokens = body.get("tokens")
         if not isinstance(tokens, list) or not all(type(token) is int for token in tokens):
             raise bad("tokens is a list of whole numbers.", "tokens")
-        model = body.get("model") if isinstance(body.get("model"), str) else await self._only_model()
-        upstream = await self._upstream(incoming, str(model))
         if self.standing.speaks_tokenize(upstream):
             status, answer = await upstream.ask("/detokenize", body)
             if status == 200 and isinstance(answer, dict):  # noqa: PLR2004
                 return Reply.of(answer)
-        tokenizer = self.standing.local(upstream, str(model)).tokenizer
+        tokenizer = self.standing.local(upstream, model).tokenizer
         return Reply.of({"content": await self._worked(lambda: tokenizer.decode(tokens))})
 
     async def tokenize_v1(self, incoming: Incoming, request_id: str) -> Reply:
         """A text, or messages with tools: the count, the tokens of a text, and the model's window."""
-        body = await self._body(incoming)
-        model = body.get("model") if isinstance(body.get("model"), str) else await self._only_model()
-        upstream = await self._upstream(incoming, str(model))
-        room = await self.standing.models.room(upstream, str(model))
+        body, model, upstream = await self._asked(incoming)
+        room = await self.standing.models.room(upstream, model)
         text = next(
             (body[key] for key in ("prompt", "content", "text") if isinstance(body.get(key), str)), None
         )
@@ -188,8 +180,8 @@ class Routes:
                 COMPLETIONS, _bytes({"model": model, "prompt": text}), self.standing.settings.limits
             )
             if body.get("return_tokens", True) is not False:
-                local = self.standing.local(upstream, str(model))
-                shown["tokens"] = await self._encoded(upstream, str(model), text) if local.certain else None
+                local = self.standing.local(upstream, model)
+                shown["tokens"] = await self._encoded(upstream, model, text) if local.certain else None
         else:
             raise bad("give prompt (a text), or messages.", "prompt")
         counted = await self.standing.counting.count(call, upstream)
@@ -202,8 +194,11 @@ class Routes:
         self, work: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
     ) -> Callable[[Incoming, str], Any]:
         async def answer(incoming: Incoming, _: str) -> Reply:
-            await self.standing.door.admit(incoming)
-            return Reply.of(await work(await self._body(incoming)))
+            grant = await self.standing.door.admit(incoming)
+            body = await self._body(incoming)
+            if isinstance(body.get("model"), str):
+                grant.check(body["model"])
+            return Reply.of(await work(body))
 
         return answer
 
@@ -248,9 +243,16 @@ class Routes:
         limits = self.standing.settings.limits
         return read_object(await incoming.body(limits.body, limits.body_seconds), limits)
 
-    async def _upstream(self, incoming: Incoming, model: str) -> Upstream:
-        (await self.standing.door.admit(incoming)).check(model)
-        return await self.standing.models.upstream_of(model)
+    async def _asked(self, incoming: Incoming) -> tuple[dict[str, Any], str, Upstream]:
+        """The body, the model it is about, and who answers for that."""
+        grant = await self.standing.door.admit(incoming)
+        body = await self._body(incoming)
+        named = body.get("model")
+        if named is not None and not isinstance(named, str):
+            raise bad("model is the name of a model.", "model")
+        model = await self._only_model() if named is None else named
+        grant.check(model)
+        return body, model, await self.standing.models.upstream_of(model)
 
     async def _only_model(self) -> str:
         """The model meant where none is named: the only one there is."""
