@@ -41,7 +41,7 @@ def table(results: dict[str, Any]) -> str:
             f"{session['messages']:,} messages), {session['requests']} requests under "
             f"{results['budget']:,} prompt tokens. *Processed*: the prompt tokens that a server with one "
             "cached prompt has to process, all after the beginning that a prompt has in common with the one "
-            f"before; {session['new']:,} of them are new and cannot be saved. *Mean context*: of all "
+            f"before; the session itself is {session['new']:,} tokens. *Mean context*: of all "
             "requests. Both are counted on the tokens themselves, and confirmed by a real llama.cpp server."
         ),
         f"**{sum(row.met is True for row in rows)} met, {len(lost)} lost.**",
