@@ -91,7 +91,7 @@ def targets(ours: Sequence[dict[str, Any]], peers: Sequence[dict[str, Any]]) -> 
                     f"<= {most}x",
                     f"{a['processed']:,}",
                     f"{b['processed']:,}",
-                    f"{ratio:.2f}x",
+                    f"{ratio:.3f}x",
                     ratio <= most,
                 )
             )
@@ -101,7 +101,7 @@ def targets(ours: Sequence[dict[str, Any]], peers: Sequence[dict[str, Any]]) -> 
                     ">= 0.8x",
                     f"{a['context']:,.0f}",
                     f"{b['context']:,.0f}",
-                    f"{share:.2f}x",
+                    f"{share:.3f}x",
                     share >= 0.8,
                 )
             )
