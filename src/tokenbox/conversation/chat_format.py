@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 LLAMA_CPP: Final = "llama.cpp"
 TRANSFORMERS: Final = "transformers"
+# Characters of messages that are kept with their counts.
+_REMEMBERED: Final = 8_000_000
 
 
 class ChatFormat:
@@ -194,6 +196,7 @@ class OpenAIFormat(ChatFormat):
         published = known.startswith(self._PUBLISHED)
         self.identity = TokenizerIdentity(f"{inner.name} openai", "1", digest, published)
         self._counts: dict[Message, int] = {}
+        self._remembered = 0
 
     def exact_for(self, messages: Sequence[MessageLike], tools: Tools = None) -> bool:
         plain = all(isinstance(m.content, str) and not m.tool_calls for m in map(Message.of, messages))
@@ -213,8 +216,10 @@ class OpenAIFormat(ChatFormat):
             known = 3 + count(message.role.value) + count(message.text)
             known += 0 if message.name is None else 1 + count(message.name)
             known += sum(3 + count(call.name) + count(call.arguments) for call in message.tool_calls)
-            if len(self._counts) >= 50_000:  # noqa: PLR2004  # messages of long ago
+            self._remembered += 100 + len(message.counted_text)
+            if self._remembered > _REMEMBERED:  # messages of long ago
                 self._counts.clear()
+                self._remembered = 0
             self._counts[message] = known
         return known
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tokenbox.gateway.asgi import json_bytes
 from tokenbox.gateway.refusals import Refusal, over_limit
 
 if TYPE_CHECKING:
@@ -55,15 +55,11 @@ class Verdict:
     @property
     def budget(self) -> int | None:
         """What the input may be, None where that is unknown; below 0 if the output alone is too much."""
-        limits = [
-            limit
-            for limit in (
-                None if self.room.limit is None else self.room.limit - self.reserved,
-                self.room.max_input,
-            )
-            if limit is not None
-        ]
-        return min(limits) if limits else None
+        room = self.room
+        if room.limit is None:
+            return room.max_input
+        left = room.limit - self.reserved
+        return left if room.max_input is None else min(left, room.max_input)
 
     @property
     def deficit(self) -> int:
@@ -173,12 +169,11 @@ def decision_id(value: Mapping[str, object]) -> str:
 
     For such data RFC 8785 is what ``json`` writes with sorted keys.
     """
-    return hashlib.sha256(json_bytes(_sorted(value))).hexdigest()
+    try:
+        data = _SORTED.encode(value).encode()
+    except UnicodeEncodeError:  # a model named with half a character
+        data = json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+    return hashlib.sha256(data).hexdigest()
 
 
-def _sorted(value: object) -> object:
-    if isinstance(value, dict):
-        return {key: _sorted(value[key]) for key in sorted(value)}
-    if isinstance(value, list | tuple):
-        return [_sorted(item) for item in value]
-    return value
+_SORTED = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)

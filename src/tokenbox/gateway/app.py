@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
-import uuid
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -139,7 +139,7 @@ class Request:
         self.grant: Grant | None = None
         self.upstream: Upstream | None = None
         # What is recorded is known by this id; the client's own may come twice.
-        self.key = uuid.uuid4().hex
+        self.key = secrets.token_hex(16)
 
     async def run(self) -> None:
         refusal: Refusal | None = None
@@ -392,4 +392,4 @@ def _request_id(incoming: Incoming) -> str:
     given = incoming.header(b"x-request-id")
     if given is not None and 0 < len(given) <= _MAX_REQUEST_ID and given.isascii() and given.isprintable():
         return given
-    return f"req_{uuid.uuid4().hex}"
+    return f"req_{secrets.token_hex(16)}"

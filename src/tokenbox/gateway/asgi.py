@@ -122,6 +122,10 @@ class Reply:
 def json_bytes(value: object) -> bytes:
     """``value`` as compact JSON in UTF-8; what no UTF-8 has (lone surrogates) is escaped."""
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+        return _ENCODER.encode(value).encode()
     except UnicodeEncodeError:
         return json.dumps(value, separators=(",", ":")).encode()
+
+
+# json.dumps makes one each time.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))

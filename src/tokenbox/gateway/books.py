@@ -102,11 +102,14 @@ class Books:
         calls: dict[str, Call] = {}
         settlements: list[tuple[str, list[Take]]] = []
         unreadable = []
+        ended = {entry["id"] for entry in entries if "outcome" in entry and "id" in entry}
         for entry in entries:
+            if "outcome" not in entry and entry.get("id") in ended:
+                continue  # the end of a call says all that its beginning did
             try:
                 if "settle" in entry:
                     settlements.append((str(entry["settle"]), [_take(item) for item in entry["takes"]]))
-                else:  # the end of a call says all that its beginning did
+                else:
                     call = self._call(entry)
                     calls[call.id] = call
             except (TokenboxError, KeyError, TypeError, ValueError):

@@ -84,7 +84,7 @@ def read_object(data: bytes, limits: Limits) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise bad(f"the body is not UTF-8: byte {error.start:,} is 0x{data[error.start]:02X}.") from None
     try:
-        value = json.loads(text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float)
+        value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise bad(
             f"the body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}."
@@ -140,6 +140,10 @@ def _float(text: str) -> float:
 
 def _constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON number")
+
+
+# json.loads makes one each time.
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant, parse_float=_float)
 
 
 def _depth_over(value: object, limit: int) -> bool:

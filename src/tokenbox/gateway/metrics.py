@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 _OK = 200
+Family = TypeVar("Family", Counter, Histogram)
 
 
 class Metrics:
@@ -22,6 +23,7 @@ class Metrics:
     def __init__(self, version: str) -> None:
         self.registry = CollectorRegistry()
         self._gauges: dict[str, Gauge] = {}
+        self._children: dict[tuple[object, ...], object] = {}
         self._requests = self._counter(
             "requests", "Requests, by how they ended.", "route", "upstream", "status", "mode"
         )
@@ -66,8 +68,8 @@ class Metrics:
         route, outcome, verdict = request.category, request.outcome, request.verdict
         upstream = "" if request.upstream is None else request.upstream.name
         mode = "" if verdict is None else verdict.mode.value
-        self._requests.labels(route, upstream, str(outcome.status), mode).inc()
-        self._seconds.labels(route, upstream).observe(seconds)
+        self._of(self._requests, route, upstream, str(outcome.status), mode).inc()
+        self._of(self._seconds, route, upstream).observe(seconds)
         if refusal is not None:
             self._refusals.labels(route, refusal.code).inc()
         usage = outcome.usage
@@ -79,17 +81,24 @@ class Metrics:
             ("cached_input", usage.cached_input_tokens),
         ):
             if tokens is not None:
-                self._tokens.labels(upstream, kind).inc(tokens)
+                self._of(self._tokens, upstream, kind).inc(tokens)
         if usage.input_tokens is not None and verdict is not None:
             exact = "true" if verdict.counted.exact else "false"
             difference = abs(usage.input_tokens - verdict.counted.tokens)
-            self._reconciled.labels(upstream, exact).inc()
+            self._of(self._reconciled, upstream, exact).inc()
             if difference:
-                self._mismatches.labels(upstream, exact).inc()
-                self._difference.labels(upstream, exact).inc(difference)
+                self._of(self._mismatches, upstream, exact).inc()
+                self._of(self._difference, upstream, exact).inc(difference)
 
     def mistake(self) -> None:
         self._mistakes.inc()
+
+    def _of(self, metric: Family, *labels: str) -> Family:
+        """What ``metric.labels`` gives, found in less time. There are as many as the operator has words."""
+        known = self._children.get((metric, *labels))
+        if known is None:
+            known = self._children[metric, *labels] = metric.labels(*labels)
+        return cast("Family", known)
 
     def page(self) -> bytes:
         return generate_latest(self.registry)

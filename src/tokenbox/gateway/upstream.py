@@ -71,20 +71,26 @@ class Upstream:
         settings = self.settings
         if self._places.locked() and self.waiting >= settings.queue:
             raise self._busy(f"{self.waiting:,} requests wait already")
-        self.waiting += 1
-        try:
-            async with asyncio.timeout(settings.queue_seconds):
-                await self._places.acquire()
-        except TimeoutError:
-            raise self._busy(f"no place became free within {settings.queue_seconds:g} seconds") from None
-        finally:
-            self.waiting -= 1
+        if self._places.locked():
+            await self._place_became_free(settings.queue_seconds)
+        else:
+            await self._places.acquire()
         self.running += 1
         try:
             yield
         finally:
             self.running -= 1
             self._places.release()
+
+    async def _place_became_free(self, seconds: float) -> None:
+        self.waiting += 1
+        try:
+            async with asyncio.timeout(seconds):
+                await self._places.acquire()
+        except TimeoutError:
+            raise self._busy(f"no place became free within {seconds:g} seconds") from None
+        finally:
+            self.waiting -= 1
 
     async def open(self, path: str, query: bytes, headers: Headers, body: bytes) -> Connection:
         """The head of the answer. Raises :class:`Refusal` (502, 504) if there is none."""
