@@ -196,17 +196,33 @@ class OpenAIFormat(ChatFormat):
         published = known.startswith(self._PUBLISHED)
         self.identity = TokenizerIdentity(f"{inner.name} openai", "1", digest, published)
         self._counts: dict[Message, int] = {}
+        self._plain: dict[tuple[str, str], int] = {}
         self._remembered = 0
 
     def exact_for(self, messages: Sequence[MessageLike], tools: Tools = None) -> bool:
-        plain = all(isinstance(m.content, str) and not m.tool_calls for m in map(Message.of, messages))
-        return self.exact and plain and not tools
+        return self.exact and not tools and all(_plain(m) or self._is_text(Message.of(m)) for m in messages)
+
+    @staticmethod
+    def _is_text(message: Message) -> bool:
+        return isinstance(message.content, str) and not message.tool_calls
 
     def count_messages(
         self, messages: Sequence[MessageLike], tools: Tools = None, *, add_generation_prompt: bool = True
     ) -> int:
-        total = sum(self._message(Message.of(message)) for message in messages) + _declared(messages)
-        total += 3 if add_generation_prompt else 0
+        total = 3 if add_generation_prompt else 0
+        others = []
+        for message in messages:
+            plain = _plain(message)
+            known = None if plain is None else self._plain.get(plain)
+            if known is None:
+                read = Message.of(message)
+                known = self._message(read)
+                if plain is not None:
+                    self._plain[plain] = known
+                else:
+                    others.append(read)
+            total += known
+        total += _declared(others) if others else 0
         return total + (self._tools(_tool_mappings(tools)) if tools else 0)
 
     def _message(self, message: Message) -> int:
@@ -219,6 +235,7 @@ class OpenAIFormat(ChatFormat):
             self._remembered += 100 + len(message.counted_text)
             if self._remembered > _REMEMBERED:  # messages of long ago
                 self._counts.clear()
+                self._plain.clear()
                 self._remembered = 0
             self._counts[message] = known
         return known
@@ -317,6 +334,14 @@ def _tool_mappings(tools: object) -> Sequence[Mapping[str, Any]]:
 def _object(value: object) -> Mapping[str, Any]:
     """The JSON object, empty if it is none."""
     return value if isinstance(value, Mapping) else {}
+
+
+def _plain(message: MessageLike) -> tuple[str, str] | None:
+    """Role and text of a mapping that has nothing else: by these it is found without being read again."""
+    if type(message) is not dict or len(message) != 2:  # noqa: PLR2004
+        return None
+    role, content = message.get("role"), message.get("content")
+    return (role, content) if type(role) is str and type(content) is str else None
 
 
 def _declared(messages: Sequence[MessageLike]) -> int:

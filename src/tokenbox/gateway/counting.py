@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tokenbox.compose.counting import Counter
-from tokenbox.content.message import InvalidMessage, Message, UndeclaredCost
+from tokenbox.content.message import InvalidMessage, UndeclaredCost
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.admission import Counted
 from tokenbox.gateway.refusals import Refusal
@@ -185,9 +185,8 @@ class RequestCounting:
         messages, tools, whole = as_chat(call)
         if local.format is not None:
             try:
-                read = [Message.of(message) for message in messages]
-                counted = local.format.count_messages(read, tools)
-                return counted, whole and local.format.exact_for(read, tools)
+                counted = local.format.count_messages(messages, tools)
+                return counted, whole and local.format.exact_for(messages, tools)
             except (UndeclaredCost, InvalidMessage):
                 pass  # an image of which nobody says what it costs, a shape that only the upstream knows
         texts = [text for message in messages for text in texts_of(message)]
