@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -255,4 +256,148 @@ def versions() -> dict[str, str]:
 
 
 def table(results: dict[str, Any]) -> str:
-    return json.dumps(results, indent=1)
+    added = {
+        (kind, name): figure(results, kind, 1, name, "p50_ms") - figure(results, kind, 1, "stub", "p50_ms")
+        for kind in ("cold", "conversation")
+        for name in ("bare aiohttp", *OURS, *([PEER] if has_peer(results) else []))
+    }
+    lines = [
+        "| what | target | tokenbox | tokenbox, fast | bare aiohttp | LiteLLM |",
+        "|---|---|---|---|---|---|",
+    ]
+    for kind in ("cold", "conversation"):
+        of_peer = added.get((kind, PEER))
+        lines.append(
+            row(
+                f"added p50, 1 connection, {kind}",
+                f"{TARGETS['added ms']} ms",
+                {
+                    name: (f"{added[kind, name]:.2f} ms", added[kind, name] <= TARGETS["added ms"])
+                    for name in OURS
+                },
+                f"{added[kind, 'bare aiohttp']:.2f} ms",
+                None if of_peer is None else f"{of_peer:.2f} ms",
+            )
+        )
+        if of_peer is not None:
+            shares = {name: of_peer / added[kind, name] for name in OURS}
+            most = 1 / TARGETS["of LiteLLM's"]
+            cells = {name: (f"1/{share:.0f}", share >= most) for name, share in shares.items()}
+            lines.append(row(f"... of LiteLLM's, {kind}", f"1/{most:.0f}", cells, "-", "1"))
+    for kind in ("cold", "conversation"):
+        rates = {name: figure(results, kind, CONNECTIONS, name, "per_second") for name in names(results)}
+        cells = {name: (f"{rates[name]:,.0f}/s", rates[name] >= TARGETS["per second"]) for name in OURS}
+        peer = rates.get(PEER)
+        lines.append(
+            row(
+                f"requests/s, {CONNECTIONS} connections, {kind}",
+                f"{TARGETS['per second']:,}/s",
+                cells,
+                f"{rates['bare aiohttp']:,.0f}/s",
+                None if peer is None else f"{peer:,.0f}/s",
+            )
+        )
+        if peer is not None:
+            times = {name: rates[name] / peer for name in OURS}
+            cells = {
+                name: (f"{value:.0f}x", value >= TARGETS["times LiteLLM's"]) for name, value in times.items()
+            }
+            lines.append(row(f"... of LiteLLM's, {kind}", f"{TARGETS[TIMES]}x", cells, "-", "1x"))
+        spent = {name: figure(results, kind, CONNECTIONS, name, "processor_ms") for name in names(results)}
+        cells = {name: (f"{spent[name]:.2f} ms", None) for name in OURS}
+        peer_spent = f"{spent[PEER]:.2f} ms" if PEER in spent else None
+        lines.append(
+            row(
+                f"... processor time each, {kind}",
+                "reported",
+                cells,
+                f"{spent['bare aiohttp']:.2f} ms",
+                peer_spent,
+            )
+        )
+    for connections in (1, CONNECTIONS):
+        rates = {
+            name: figure(results, "stream", connections, name, "events_per_second") for name in names(results)
+        }
+        bare = rates["bare aiohttp"]
+        cells = {
+            name: (
+                f"{rates[name]:,.0f}/s, {rates[name] / bare:.2f}x",
+                rates[name] / bare >= TARGETS["stream"],
+            )
+            for name in OURS
+        }
+        peer_rate = f"{rates[PEER]:,.0f}/s" if PEER in rates else None
+        what = f"stream, events/s, {connections} connection{'s' if connections > 1 else ''}"
+        lines.append(row(what, f"{TARGETS['stream']}x bare", cells, f"{bare:,.0f}/s", peer_rate))
+    cells = {}
+    for name in OURS:
+        took = figure(results, "long", 1, name, "p50_ms")
+        ratio = took / results["count"][name]["ms"]
+        cells[name] = (f"{took:.1f} ms, {ratio:.2f}x", ratio <= TARGETS["long"])
+    bare_long = f"{figure(results, 'long', 1, 'bare aiohttp', 'p50_ms'):.1f} ms"
+    lines.append(row("100,000 tokens, of one plain count", f"{TARGETS['long']}x", cells, bare_long, None))
+    for when in ("at start", "after the load"):
+        found = results["memory"][when]
+        is_met = {"tokenbox": found["tokenbox"] < TARGETS["memory"], "tokenbox, fast": None}
+        cells = {name: (f"{found[name]:.0f} MB", is_met[name]) for name in OURS}
+        peer_memory = f"{found[PEER]:.0f} MB" if PEER in found else None
+        wanted = f"{TARGETS['memory']} MB without fast"
+        lines.append(
+            row(f"resident memory, {when}", wanted, cells, f"{found['bare aiohttp']:.0f} MB", peer_memory)
+        )
+    starts = results["start"]
+    cells = {name: (f"{starts[name]:.2f} s", starts[name] < TARGETS["start"]) for name in OURS}
+    peer_start = f"{starts[PEER]:.1f} s" if PEER in starts else None
+    lines.append(
+        row(
+            "start to the first answer",
+            f"{TARGETS['start']:.0f} s",
+            cells,
+            f"{starts['bare aiohttp']:.2f} s",
+            peer_start,
+        )
+    )
+    before, after = results["load"]
+    about = (
+        f"{results['when']}, Python {results['python']}, {results['cpus']} CPUs; load {before[0]:.1f} before, "
+        f"{after[0]:.1f} after{' (a quick run)' if results['quick'] else ''}. "
+        + ", ".join(f"{name} {version}" for name, version in results["versions"].items())
+        + ". One worker each, in turn, medians; one stub behind all, exact counts (o200k, OpenAI's "
+        "rules) and `enforce` in tokenbox; LiteLLM with its defaults, which count nothing. 700 words in each body: "
+        "`cold`, which nobody has seen; `conversation`, ten messages of which eight were in the one before."
+    )
+    return "\n".join(["# The gateway", "", about, "", *lines, ""])
+
+
+OURS = ("tokenbox", "tokenbox, fast")
+PEER = "LiteLLM"
+TIMES = "times LiteLLM's"
+
+
+def row(
+    what: str,
+    target: str,
+    cells: dict[str, tuple[str, bool | None]],
+    bare: str,
+    peer: str | None,
+) -> str:
+    shown = [text + {True: "", False: " **NO**", None: ""}[met] for text, met in cells.values()]
+    return (
+        f"| {what} | {target} | {' | '.join(shown)} | {bare} | {'not measured' if peer is None else peer} |"
+    )
+
+
+def names(results: dict[str, Any]) -> list[str]:
+    return ["bare aiohttp", *OURS, *([PEER] if has_peer(results) else [])]
+
+
+def has_peer(results: dict[str, Any]) -> bool:
+    return any(found["server"] == PEER for found in results["rows"])
+
+
+def figure(results: dict[str, Any], kind: str, connections: int, server: str, name: str) -> float:
+    """The median over the rounds."""
+    wanted = (kind, connections, server)
+    found = next(r for r in results["rows"] if (r["kind"], r["connections"], r["server"]) == wanted)
+    return float(median(one[name] for one in found["rounds"]))

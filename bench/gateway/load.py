@@ -75,7 +75,6 @@ class Client(asyncio.Protocol):
         self._bodies = bodies
         self._until = until
         self._done = done
-        self._body = bodies.next()
         self.times: list[tuple[float, float]] = []
         self.first: list[float] = []
         self.bad: list[str] = []
@@ -86,14 +85,12 @@ class Client(asyncio.Protocol):
         self._send()
 
     def _send(self) -> None:
-        body = self._body
+        body = self._bodies.next()
         self._pieces: list[bytes] = []
         self._size = 0
         self._whole: int | None = None
         self._began = time.perf_counter()
         self._transport.write(self._head + b"%d\r\n\r\n" % len(body) + body)
-        # The next one is made while this one is on its way.
-        self._body = self._bodies.next()
 
     def data_received(self, data: bytes) -> None:
         if not self._pieces:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 LLAMA_CPP: Final = "llama.cpp"
 TRANSFORMERS: Final = "transformers"
 # Characters of messages that are kept with their counts.
-_REMEMBERED: Final = 8_000_000
+_REMEMBERED: Final = 4_000_000
 
 
 class ChatFormat:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer
 
 Answer = TypeVar("Answer")
+
+# No more threads than can count at once: each has memory of its own.
+_COUNTERS = ThreadPoolExecutor(max(2, os.cpu_count() or 2), thread_name_prefix="tokenbox-count")
 
 # Bytes of a body that are counted at once without holding up other requests; more are counted in a thread.
 INLINE = 32_768
@@ -223,7 +228,7 @@ class RequestCounting:
             if size <= INLINE:
                 return work()
             async with asyncio.timeout(self._limits.count_seconds):
-                return await asyncio.to_thread(work)
+                return await asyncio.get_running_loop().run_in_executor(_COUNTERS, work)
         except TimeoutError:
             raise Refusal(
                 400,

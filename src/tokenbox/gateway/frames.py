@@ -27,6 +27,11 @@ class Frames:
         self._rest = b""
         self._looked = 0
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of a frame is waiting for its end."""
+        return not self._rest
+
     def feed(self, data: bytes) -> list[bytes]:
         """The frames that ``data`` completes, each with its empty line."""
         text = self._rest + data if self._rest else data
