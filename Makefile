@@ -43,11 +43,8 @@ bench: $(VENV)/dev.stamp  ## compare the speed with other libraries, each in its
 	$(BIN)/python bench/run.py codec
 	$(BIN)/python bench/run.py ladder
 	$(BIN)/python bench/run.py proof
-<<<<<<< HEAD
 	$(BIN)/python bench/run.py cache
-=======
 	$(BIN)/python bench/run.py gateway
->>>>>>> 2c0de9e (bench: suite gateway, soak)
 	$(BIN)/python bench/run.py conversation
 	$(BIN)/python bench/run.py shell
 	$(BIN)/python tools/import_time.py

@@ -360,12 +360,12 @@ def table(results: dict[str, Any]) -> str:
     )
     before, after = results["load"]
     about = (
-        f"{results['when']}, Python {results['python']}, {results['cpus']} CPUs; load {before[0]:.1f} before, "
+        f"{results['when']}, Python {results['python']}, {results['cpus']} CPUs; load {before[0]:.1f}, "
         f"{after[0]:.1f} after{' (a quick run)' if results['quick'] else ''}. "
         + ", ".join(f"{name} {version}" for name, version in results["versions"].items())
         + ". One worker each, in turn, medians; one stub behind all, exact counts (o200k, OpenAI's "
-        "rules) and `enforce` in tokenbox; LiteLLM with its defaults, which count nothing. 700 words in each body: "
-        "`cold`, which nobody has seen; `conversation`, ten messages of which eight were in the one before."
+        "rules) and `enforce` in tokenbox; LiteLLM with its defaults, which count nothing. 700 words in "
+        "each body: `cold`, which nobody has seen; `conversation`, ten messages, eight as before."
     )
     return "\n".join(["# The gateway", "", about, "", *lines, ""])
 

@@ -1,8 +1,8 @@
 """A long run of the gateway under a load it can hold, with faults: ``python bench/soak.py --minutes 20``.
 
-An upstream that fails in every way, clients that leave, a store that is away for seconds. At the end: was each
-request answered, is each that was sent in the ledger once, and nothing else, and did the memory stay flat?
-Each request has an output limit of its own, so that the ledger's entries can be told apart.
+An upstream that fails in every way, clients that leave, a store that is away for seconds. At the end: was
+each request answered, is each that was sent in the ledger once, and nothing else, and did the memory stay
+flat? Each request has an output limit of its own, so that the ledger's entries can be told apart.
 The table goes to bench/results/soak.md.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import random
 import sqlite3
@@ -230,15 +229,20 @@ def table(
     lines = [
         "# Soak",
         "",
-        f"{datetime.now(UTC):%Y-%m-%d}, {options.minutes:g} minutes at {options.rate:g} requests per second, "
-        f"{os.cpu_count()} CPUs, load {load[0]:.1f} before, {load[1]:.1f} after. {soak.number:,} requests: {asked}. "
-        f"The store was away {soak.away} times for {AWAY_SECONDS:g} seconds.",
+        (
+            f"{datetime.now(UTC):%Y-%m-%d}, {options.minutes:g} minutes at {options.rate:g} requests/s, "
+            f"{os.cpu_count()} CPUs, load {load[0]:.1f} before, {load[1]:.1f} after. "
+            f"{soak.number:,} requests: {asked}. "
+            f"The store was away {soak.away} times for {AWAY_SECONDS:g} seconds."
+        ),
         "",
         "| what | wanted | found | met |",
         "|---|---|---|---|",
         *(f"| {what} | 0 | {found:,} | {'yes' if found == 0 else '**NO**'} |" for what, found in checks),
-        f"| memory, medians of the first and last third after {warm:.0f} s | +{FLAT_MB:g} MB at most | "
-        f"{first:.0f} MB, {last:.0f} MB | {'yes' if last - first <= FLAT_MB else '**NO**'} |",
+        (
+            f"| memory, medians of the first and last third after {warm:.0f} s | +{FLAT_MB:g} MB at most | "
+            f"{first:.0f} MB, {last:.0f} MB | {'yes' if last - first <= FLAT_MB else '**NO**'} |"
+        ),
         "",
     ]
     wrong = [f"* {text}" for text in soak.wrong[:10]]

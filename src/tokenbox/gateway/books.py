@@ -102,9 +102,9 @@ class Books:
         calls: dict[str, Call] = {}
         settlements: list[tuple[str, list[Take]]] = []
         unreadable = []
-        ended = {entry["id"] for entry in entries if "outcome" in entry and "id" in entry}
+        ended = {str(entry.get("id")) for entry in entries if "outcome" in entry}
         for entry in entries:
-            if "outcome" not in entry and entry.get("id") in ended:
+            if "outcome" not in entry and str(entry.get("id")) in ended:
                 continue  # the end of a call says all that its beginning did
             try:
                 if "settle" in entry:
