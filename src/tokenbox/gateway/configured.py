@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenbox.config import load
 from tokenbox.config.errors import Code, ConfigError
+from tokenbox.config.trust import may_have_key
 from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.settings import Fit, Limits, Mode, ModelSettings, Settings, UpstreamSettings, WhenAway
 from tokenbox.providers.target import root_of
@@ -117,6 +118,15 @@ def _upstream(config: Config, name: str, env: Mapping[str, str]) -> UpstreamSett
                 code=Code.BAD_VALUE,
                 key=f"upstreams.{name}.key_env",
             )
+    address = config.setting(("upstreams", name, "url"))
+    if variable is not None and not may_have_key(address, str(variable)):
+        raise ConfigError(
+            f"the key {variable} is not sent to {root_of(str(url))}: that address comes from "
+            f"{address.source}, which others may have written. Put [upstreams.{name}] into a file of your "
+            "own, and name that with TOKENBOX_USER_CONFIG.",
+            code=Code.SECRET,
+            key=f"upstreams.{name}.key_env",
+        )
     return UpstreamSettings(
         name=name,
         url=root_of(str(url)),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
-from tokenbox.config import Level
+from tokenbox.config.trust import may_have_key
 from tokenbox.errors import MissingExtra, TokenboxError
 from tokenbox.providers.counting import NOTHING
 from tokenbox.providers.kinds import Kind
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from tokenbox.providers.counting import TokenCount
 
 KEYRING_SERVICE: Final = "tokenbox"
-# Where a project's own settings may send a key: to the service whose key it is, and to this machine.
-_HOSTS_OF_KEYS: Final = {"OPENAI_API_KEY": "api.openai.com", "ANTHROPIC_API_KEY": "api.anthropic.com"}
-_HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _MOST_CACHED: Final = 4096
 
 
@@ -281,8 +278,8 @@ class Keys:
         if where is None:
             return None
         setting = self._config.setting(("models", connection.name, "endpoint"))
-        host = urlsplit(connection.endpoint or "").hostname
-        if setting.origin.level is Level.PROJECT and host not in {_HOSTS_OF_KEYS.get(where), *_HERE}:
+        if not may_have_key(setting, where):
+            host = urlsplit(connection.endpoint or "").hostname
             raise KeyNotSent(
                 f"the key {where} is not sent to {host}: that address comes from {setting.source}, which "
                 f"others may have written. If you trust it, put [models.{connection.name}] into your own "

@@ -1,0 +1,46 @@
+"""What the gateway takes from settings, and what it does not let a folder decide."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tokenbox.config import ConfigError
+from tokenbox.gateway.configured import settings_from
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ELSEWHERE = '[upstreams.x]\nurl = "https://llm.example.org"\nkey_env = "OPENAI_API_KEY"\n'
+
+
+def write(file: Path, text: str) -> str:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    return str(file.parent)
+
+
+def test_a_folder_does_not_send_a_key_to_a_server_of_its_choice(tmp_path: Path) -> None:
+    key = "sk-" + "k" * 24
+    write(tmp_path / ".tokenbox" / "config.toml", ELSEWHERE)
+    with pytest.raises(ConfigError) as refused:
+        settings_from(str(tmp_path), {}, env={"OPENAI_API_KEY": key})
+    assert "llm.example.org" in refused.value.message
+    assert key not in str(refused.value)
+
+
+@pytest.mark.parametrize("url", ["https://api.openai.com", "http://127.0.0.1:9000", "http://localhost:9000"])
+def test_its_own_service_and_this_machine_may_have_it(tmp_path: Path, url: str) -> None:
+    write(tmp_path / ".tokenbox" / "config.toml", ELSEWHERE.replace("https://llm.example.org", url))
+    settings = settings_from(str(tmp_path), {}, env={"OPENAI_API_KEY": "sk-one"})
+    assert settings.upstreams[0].key == "sk-one"
+    assert "sk-one" not in repr(settings)
+
+
+def test_the_user_may_send_it_anywhere(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    write(own, ELSEWHERE)
+    env = {"OPENAI_API_KEY": "sk-one", "TOKENBOX_USER_CONFIG": str(own)}
+    (tmp_path / "folder").mkdir()
+    assert settings_from(str(tmp_path / "folder"), {}, env=env).upstreams[0].key == "sk-one"
