@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.errors import TokenboxError
@@ -23,6 +24,7 @@ PROJECT = "gateway"
 DRAIN_SECONDS = 0.5
 # After a failure of the store: twice as long each time, up to this.
 LONGEST_REST = 30.0
+TIDY_SECONDS = 3600.0
 _OK = 200
 _CLIENT_LEFT = 499
 
@@ -31,7 +33,7 @@ class Books:
     """Writes lines, and drains them in a thread of its own.
 
     ``calls`` opens the store's table of calls, anew after each failure; ``settle`` takes a settlement
-    of a quota.
+    of a quota. ``tidy`` forgets what is over, now and then.
     """
 
     def __init__(
@@ -41,12 +43,15 @@ class Books:
         price: Callable[[str, datetime, int], Price | None],
         calls: Callable[[], Calls],
         settle: Callable[[str, Sequence[Take]], None],
+        tidy: Callable[[], object],
     ) -> None:
         self._spool = spool
         self._clock = clock
         self._price = price
         self._calls = calls
         self._settle = settle
+        self._tidy = tidy
+        self._tidied = float("-inf")
         self._wake = threading.Event()
         self._stopping = False
         self._thread: threading.Thread | None = None
@@ -139,6 +144,12 @@ class Books:
         end, exact = parse_time(entry["finished"]), entry["usage"] is not None
         return started.end(end, usage, price, exact=exact, outcome=Outcome(entry["outcome"]))
 
+    def _tidy_up(self) -> None:
+        now = time.monotonic()
+        if now - self._tidied > TIDY_SECONDS:
+            self._tidied = now
+            self._tidy()
+
     def _run(self) -> None:
         rest = DRAIN_SECONDS
         while True:
@@ -146,6 +157,7 @@ class Books:
             stopping = self._stopping
             try:
                 self.drain()
+                self._tidy_up()
                 rest, self.failures = DRAIN_SECONDS, 0
             except Exception:  # noqa: BLE001  # a thread that ends here would never drain anything again
                 self.failures += 1

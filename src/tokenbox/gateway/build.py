@@ -8,7 +8,7 @@ import time
 import traceback
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ from tokenbox.gateway.spool import Spool, SpoolError
 from tokenbox.gateway.summaries import ModelSummaries
 from tokenbox.gateway.traces import traces_from
 from tokenbox.gateway.upstream import Upstream
+from tokenbox.ledger.call import time_text
 from tokenbox.providers.kinds import Kind
 from tokenbox.store.quotas import SqlQuotas
 from tokenbox.store.redis_quotas import RedisQuotas
@@ -114,7 +115,7 @@ class Standing:
         await self.models.open()
         self._loop = asyncio.get_running_loop()
         store = self.stores.store
-        self.books = Books(self.stores.spool, now, self.price, lambda: store.calls, self._settle)
+        self.books = Books(self.stores.spool, now, self.price, lambda: store.calls, self._settle, self._tidy)
         self.books.start()
         if self.settings.keys_required:
             self.door = KeyDoor(store.keys, now, self.stores.threads)
@@ -269,6 +270,11 @@ class Standing:
         """From the books' thread; the store's connections belong to the event loop."""
         question = self.stores.quotas.settle(reservation, takes)
         asyncio.run_coroutine_threadsafe(question, self._loop).result()
+
+    def _tidy(self) -> None:
+        """From the books' thread: quotas' windows that ended a day ago. Redis forgets by itself."""
+        if isinstance(self.stores.quotas, SqlQuotas):
+            self.stores.quotas.forget_before(time_text(now() - timedelta(days=1)))
 
     def _gauges(self) -> None:
         for upstream in self.upstreams:
