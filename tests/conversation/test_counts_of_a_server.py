@@ -131,3 +131,39 @@ def test_a_server_counts_for_a_format(start_llama: StartLlama) -> None:
             assert found == local.count_messages(body["messages"], body.get("tools"))
     assert len(asked) == 20
     asking.close()
+
+
+# Shows what an assistant thought, as Qwen3's template does.
+THINKS = """
+{%- for message in messages %}
+    {{- '<|im_start|>' + message.role + '\\n' }}
+    {%- if message.role == 'assistant' and (loop.last or message.reasoning_content) %}
+        {{- '<think>\\n' + (message.reasoning_content or '') + '\\n</think>\\n\\n' }}
+    {%- endif %}
+    {{- message.content + '<|im_end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+{%- endif %}
+"""
+
+
+def test_an_answer_with_thoughts_that_goes_on(
+    start_llama: StartLlama, request: pytest.FixtureRequest
+) -> None:
+    server = start_llama(template=THINKS)
+    asking = Asking(server)
+    request.addfinalizer(asking.close)
+    chat = ChatFormat.open(server.model.gguf)
+    question = {"role": "user", "content": "Who sails?"}
+    for begun, exact in (
+        ({"content": "The mate"}, False),
+        ({"content": "The mate", "reasoning_content": "At sea,"}, False),
+        ({"content": "<think>Hm</think>The"}, False),
+        ({"content": ""}, False),
+        (None, True),
+    ):
+        messages = [question] if begun is None else [question, {"role": "assistant", **begun}]
+        usage = asking.post("/v1/chat/completions", {"messages": messages, "max_tokens": 1})["usage"]
+        assert chat.count_messages(messages) == usage["prompt_tokens"], begun
+        assert chat.exact_for(messages) is exact

@@ -145,6 +145,11 @@ class TemplateFormat(ChatFormat):
         known = not self._is_llama_cpp or not any(mark in source for mark in llama_cpp.OWN_WAYS)
         self.identity = TokenizerIdentity(f"{inner.name} chat", inner.version, digest, inner.exact and known)
 
+    def exact_for(self, messages: Sequence[MessageLike], tools: Tools = None) -> bool:
+        """Whether the count of this request is exact. How llama.cpp goes on with thoughts is read off."""
+        goes_on = self._llama_cpp.goes_on([_mapping(message) for message in messages[-1:]])
+        return self.exact and not (self._able is not None and self._able.thinks and goes_on)
+
     def render(
         self, messages: Sequence[MessageLike], tools: Tools = None, *, add_generation_prompt: bool = True
     ) -> str:

@@ -35,6 +35,10 @@ class Abilities:
     string_content: bool
     system_role: bool
     object_arguments: bool
+    thinks: bool
+    """It shows what an assistant thought."""
+    thinking: tuple[str, str] | None
+    """What stands before a thought and after it, in an answer that is to go on; None if that is not known."""
 
 
 def abilities(template: ChatTemplate, tokens: Mapping[str, object]) -> Abilities:
@@ -64,7 +68,30 @@ def abilities(template: ChatTemplate, tokens: Mapping[str, object]) -> Abilities
         string_content=shows([{"role": "user", "content": _MARK}]),
         system_role=shows([{"role": "system", "content": _MARK}, user]),
         object_arguments=shows(called, [tool]),
+        thinks=shows([user, {"role": "assistant", "content": "", "reasoning_content": _MARK}]),
+        thinking=_thinking(template, tokens, user),
     )
+
+
+def _thinking(
+    template: ChatTemplate, tokens: Mapping[str, object], user: Mapping[str, Any]
+) -> tuple[str, str] | None:
+    """The marks of a thought, read off an answer with one."""
+    thought = {"role": "assistant", "content": "tokenbox-answer", "reasoning_content": _MARK}
+    try:
+        opened = template.render({**tokens, "messages": [user], "add_generation_prompt": True})
+        whole = template.render({**tokens, "messages": [user, thought], "add_generation_prompt": False})
+    except TemplateError:
+        return None
+    before, _, after = whole.partition(_MARK)
+    end, answer, _ = after.partition(thought["content"])
+    return (before[len(opened) :], end) if answer and before.startswith(opened) else None
+
+
+def goes_on(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the last message is an answer that the model is to go on with."""
+    last = messages[-1] if messages else {}
+    return last.get("role") == "assistant" and not last.get("tool_calls")
 
 
 def normalized(messages: Sequence[Mapping[str, Any]], able: Abilities, source: str) -> list[dict[str, Any]]:
@@ -163,16 +190,17 @@ def prompt(
         made = normalized(some, able, template.source)
         return template.render({**variables, "messages": made, "add_generation_prompt": add})
 
-    last = messages[-1] if messages else None
-    if not add_generation_prompt or last is None or last["role"] != "assistant" or last.get("tool_calls"):
+    if not add_generation_prompt or not goes_on(messages):
         return rendered(messages, add=add_generation_prompt)
     before = rendered(messages[:-1], add=False)
-    begun = last.get("content")
+    begun = messages[-1].get("content")
     if not begun:
         return before
     opened = rendered(messages[:-1], add=True)
     # What is begun is joined by blank lines, unlike what is rendered.
     said = begun if isinstance(begun, str) else _joined(begun, "\n\n")
+    if able.thinking is not None:
+        said = (messages[-1].get("reasoning_content") or "").join(able.thinking) + said
     return before + (opened[len(before) :] if opened.startswith(before) else "") + said
 
 
