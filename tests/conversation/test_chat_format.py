@@ -118,6 +118,40 @@ def test_a_template_cannot_do_harm(source: str, says: str) -> None:
     assert says in caught.value.message
 
 
+GROWING = (
+    "{%% set n = namespace(x=%s) %%}{%% for i in range(60) %%}{%% set n.x = %s %%}{%% endfor %%}{{ n.x }}"
+)
+BIG = "{% for i in range(9999) %}{{ 'x' * 99999 }}{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        (GROWING % ("[1]", "[n.x, n.x]"), "a list is too large"),
+        (GROWING % ("[1]", "[n.x, n.x] | sum(start=[])"), "a list is too large"),
+        (GROWING % ("[1]", "n.x + n.x"), "+ is too large"),
+        (GROWING % ("'a'", "n.x | replace('a', 'aa')"), "replace is too large"),
+        (GROWING % ("'a'", "n.x.replace('a', 'aa')"), "replace is too large"),
+        (GROWING % ("'a'", "n.x.join(['b', 'c', 'd'])"), "join is too large"),
+        (GROWING % ("'a'", "['b', 'c', 'd'] | join(n.x)"), "join is too large"),
+        (GROWING % ("9", "n.x ** 64"), "** is too large"),
+        (GROWING % ("9999999999", "n.x * n.x"), "* is too large"),
+        ("{{ '{:999999999}'.format(5) }}", "too large"),
+        ("{{ '{:{w}}'.format(5, w=999999999) }}", "too large"),
+        ("{{ ('a\\n' * 99999) | indent(9999) }}", "too large"),
+        ("{{ range(9) | slice(99999999) | list }}", "too large"),
+        ("{{ lipsum(n=9999999) }}", "undefined"),
+        ("{% set x %}" + BIG + "{% endset %}", "wrote more"),
+        ("{% macro f() %}" + BIG + "{% endmacro %}{% set x = f() %}", "wrote more"),
+        ("{% set x %}{% for i in range(99999) %}" + "x" * 9999 + "{% endfor %}{% endset %}", "repeats"),
+    ],
+)
+def test_a_template_cannot_grow_without_end(source: str, says: str) -> None:
+    with pytest.raises(TemplateError) as caught:
+        ChatTemplate(source).render({"messages": []})
+    assert says in caught.value.message
+
+
 def test_what_templates_use() -> None:
     source = (
         "{% for i in range(9) %}{% if i == 2 %}{% break %}{% endif %}{{ i }}{% endfor %}"

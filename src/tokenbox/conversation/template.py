@@ -6,6 +6,7 @@ The date is an argument; there is no clock.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 import jinja2
 from jinja2 import nodes
 from jinja2.ext import Extension, loopcontrols
-from jinja2.filters import FILTERS
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
@@ -28,12 +28,30 @@ if TYPE_CHECKING:
 # Ten thousand messages of a hundred steps each pass; a template that does nothing but loop ends in seconds.
 MAX_STEPS: Final = 1_000_000
 MAX_CHARACTERS: Final = 64 * 1024 * 1024
+MAX_FIXED: Final = 8 * MAX_CHARACTERS  # texts of the template itself, were all branches of a loop taken
+MAX_PARTS: Final = 1_000_000  # of one list, with all that is in it, however often the same thing is
 _TICK: Final = "tokenbox_tick"
 _JOIN: Final = "tokenbox_join"
+_MADE: Final = "tokenbox_made"
 # Widths and exponents beyond these make texts and numbers that no prompt has.
 _MAX_WIDTH: Final = 10_000
 _MAX_EXPONENT: Final = 64
-_WIDE: Final = re.compile(r"\d{5,}|\*")
+_MAX_BITS: Final = 4096
+_WIDE: Final = re.compile(r"\d{5,}|\*|\{[^{}]*\{")
+# Filters that may make much more than they are given, and those that go through all they are given.
+_WIDTHS: Final = ("center", "indent", "format", "slice", "batch", "truncate", "wordwrap", "round")
+_THOROUGH: Final = (
+    "join",
+    "sum",
+    "string",
+    "pprint",
+    "tojson",
+    "escape",
+    "e",
+    "forceescape",
+    "replace",
+    "xmlattr",
+)
 
 
 class TemplateError(TokenboxError):
@@ -57,26 +75,40 @@ class _Generation(Extension):
 
 
 class _Bounding(NodeTransformer):
-    """Every turn of a loop and every call of a macro is counted, every ``~`` bounded."""
+    """Every turn of a loop and every call of a macro is counted, every ``~`` and every list bounded."""
 
     def __init__(self, environment: jinja2.Environment) -> None:
         self._environment = environment
 
     def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802  # as Jinja calls it
-        node.body.insert(0, self._tick(node.lineno))
+        node.body.insert(0, self._tick(node))
         return self.generic_visit(node)
 
     def visit_Macro(self, node: nodes.Macro) -> nodes.Node:  # noqa: N802
-        node.body.insert(0, self._tick(node.lineno))
+        node.body.insert(0, self._tick(node))
         return self.generic_visit(node)
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
         joined = nodes.Call(nodes.Name(_JOIN, "load"), node.nodes, [], None, None, lineno=node.lineno)
         return self.generic_visit(joined.set_environment(self._environment))
 
-    def _tick(self, line: int) -> nodes.Node:
-        call = nodes.Call(nodes.Name(_TICK, "load"), [], [], None, None)
-        return nodes.ExprStmt(call, lineno=line).set_environment(self._environment)
+    def _made(self, node: nodes.Expr) -> nodes.Node:
+        self.generic_visit(node)
+        if getattr(node, "ctx", "load") != "load" or not any(map(_is_no_constant, node.iter_child_nodes())):
+            return node
+        call = nodes.Call(nodes.Name(_MADE, "load"), [node], [], None, None, lineno=node.lineno)
+        return call.set_environment(self._environment)
+
+    visit_List = visit_Tuple = visit_Dict = _made  # noqa: N815  # as Jinja calls them
+
+    def _tick(self, node: nodes.Node) -> nodes.Node:
+        fixed = sum(len(text.data) for text in node.find_all(nodes.TemplateData))
+        call = nodes.Call(nodes.Name(_TICK, "load"), [nodes.Const(fixed)], [], None, None)
+        return nodes.ExprStmt(call, lineno=node.lineno).set_environment(self._environment)
+
+
+def _is_no_constant(node: nodes.Node) -> bool:
+    return not isinstance(node, nodes.Const)
 
 
 class _Environment(ImmutableSandboxedEnvironment):
@@ -96,8 +128,17 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     def call(self, context: Any, obj: Any, /, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         # 'a'.center(10**9) and its like. The sandbox itself bounds range().
-        if isinstance(getattr(obj, "__self__", None), str) and not _narrow(*args, *kwargs.values()):
-            raise jinja2.TemplateRuntimeError("a width is too large")
+        text = getattr(getattr(obj, "__wrapped__", obj), "__self__", None)
+        if isinstance(text, str):
+            if not _narrow(*args, *kwargs.values()):
+                raise jinja2.TemplateRuntimeError("a width is too large")
+            name = getattr(obj, "__name__", "")
+            if name.startswith("format") and _WIDE.search(text):
+                raise jinja2.TemplateRuntimeError("a width is too large")
+            if name == "replace":
+                _check_replace(text, *args)
+            elif name == "join":
+                _check_join(text, *args)
         return super().call(context, obj, *args, **kwargs)
 
 
@@ -105,19 +146,69 @@ def _length(value: object) -> int:
     return len(value) if isinstance(value, str | list | tuple) else 0
 
 
+def _weigh(value: object) -> tuple[int, int]:
+    """Parts and characters of a value, each as often as it is there. Raises if it is too large."""
+    parts, characters, waiting = 0, 0, [value]
+    while waiting:
+        item = waiting.pop()
+        parts += 1
+        if isinstance(item, str):
+            characters += len(item)
+        elif isinstance(item, list | tuple | set | frozenset):
+            waiting += item
+        elif isinstance(item, dict):
+            waiting += [*item, *item.values()]
+        if parts + len(waiting) > MAX_PARTS or characters > MAX_CHARACTERS:
+            raise jinja2.TemplateRuntimeError("a list is too large")
+    return parts, characters
+
+
+def _checked(value: Any) -> Any:  # noqa: ANN401  # whatever was made
+    if value.__class__ is not str:
+        _weigh(value)
+    return value
+
+
+def _check_join(between: object, values: object = (), *_: object) -> None:
+    parts, characters = _weigh(values)
+    if characters + parts * _length(between) > MAX_CHARACTERS:
+        raise jinja2.TemplateRuntimeError("the result of join is too large")
+
+
+def _check_replace(text: object, old: object = "", new: object = "", *_: object) -> None:
+    if isinstance(text, str) and isinstance(old, str) and _length(new) > len(old):
+        times = text.count(old)
+        if len(text) + times * _length(new) > MAX_CHARACTERS:
+            raise jinja2.TemplateRuntimeError("the result of replace is too large")
+
+
+def _is_small(left: object, right: object) -> bool:
+    """Whether the product has few enough bits, where both are whole numbers."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left.bit_length() + right.bit_length() <= _MAX_BITS
+    return True
+
+
 def _narrow(*values: object) -> bool:
     return not any(isinstance(value, int) and abs(value) > _MAX_WIDTH for value in values)
 
 
 _BOUNDS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
-    "+": lambda left, right: _length(left) + _length(right) <= MAX_CHARACTERS,
+    "+": lambda left, right: (
+        _length(left) + _length(right) <= (MAX_CHARACTERS if isinstance(left, str) else MAX_PARTS)
+    ),
     "*": lambda left, right: (
-        not (
+        _is_small(left, right)
+        and not (
             (isinstance(right, int) and _length(left) * right > MAX_CHARACTERS)
             or (isinstance(left, int) and _length(right) * left > MAX_CHARACTERS)
         )
     ),
-    "**": lambda _, right: isinstance(right, int | float) and right <= _MAX_EXPONENT,
+    "**": lambda left, right: (
+        isinstance(right, int | float)
+        and right <= _MAX_EXPONENT
+        and not (isinstance(left, int) and left.bit_length() * right > _MAX_BITS)
+    ),
     "%": lambda left, _: not isinstance(left, str) or not _WIDE.search(left),
 }
 
@@ -144,17 +235,21 @@ class ChatTemplate:
             lstrip_blocks=True,
             extensions=[_Generation, loopcontrols],
             undefined=jinja2.ChainableUndefined if lenient else jinja2.Undefined,
+            finalize=self._shown,
         )
-        self._environment.filters["tojson"] = dump or to_json
-        for name in ("center", "indent", "format"):
-            self._environment.filters[name] = _bounded_filter(name)
+        filters = self._environment.filters
+        filters["tojson"] = dump or to_json
+        filters |= {name: _bounded_filter(name, filters[name]) for name in _WIDTHS}
+        filters |= {name: _thorough_filter(name, filters[name]) for name in _THOROUGH}
+        del self._environment.globals["lipsum"]
         self._environment.globals |= {
             "raise_exception": _raise_exception,
             "strftime_now": self._strftime_now,
             _TICK: self._tick,
             _JOIN: self._join,
+            _MADE: _checked,
         }
-        self._steps = 0
+        self._steps = self._written = self._fixed = 0
         try:
             self._template = self._environment.from_string(source)
         except (jinja2.TemplateError, RecursionError, SyntaxError) as error:
@@ -162,7 +257,7 @@ class ChatTemplate:
 
     def render(self, variables: Mapping[str, object]) -> str:
         """The prompt. Raises :class:`TemplateError`."""
-        self._steps = 0
+        self._steps = self._written = self._fixed = 0
         try:
             return "".join(_bounded(self._template.generate(**variables)))
         except _Refused as refused:
@@ -174,14 +269,25 @@ class ChatTemplate:
                 f"the chat template failed on these messages: {type(error).__name__}: {error}."
             ) from error
 
-    def _tick(self) -> str:
+    @jinja2.pass_context  # so that nothing is shown ahead
+    def _shown(self, _: object, value: Any) -> str:  # noqa: ANN401  # whatever a template shows
+        text = value if isinstance(value, str) else str(_checked(value))
+        self._written += len(text)
+        if self._written > MAX_CHARACTERS:  # also what a macro or a block keeps to itself
+            raise TemplateError(f"the chat template wrote more than {MAX_CHARACTERS:,} characters.")
+        return text
+
+    def _tick(self, fixed: int) -> str:
         self._steps += 1
+        self._fixed += fixed
+        if self._fixed > MAX_FIXED:
+            raise TemplateError("the chat template repeats too much text.")
         if self._steps > MAX_STEPS:
             raise TemplateError(f"the chat template took more than {MAX_STEPS:,} steps.")
         return ""
 
     def _join(self, *values: object) -> str:
-        texts = list(map(str, values))
+        texts = [str(_checked(value)) for value in values]
         if sum(map(len, texts)) > MAX_CHARACTERS:
             raise jinja2.TemplateRuntimeError("a text is too long")
         return "".join(texts)
@@ -201,16 +307,36 @@ def _bounded(pieces: Iterator[str]) -> Iterator[str]:
         yield piece
 
 
-def _bounded_filter(name: str) -> Callable[..., Any]:
+def _bounded_filter(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
     """Jinja's own filter, without huge widths."""
-    own = FILTERS[name]
 
+    @functools.wraps(own)
     def bounded(value: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # as the filter has it
         if not _narrow(*args, *kwargs.values()) or (name == "format" and _WIDE.search(str(value))):
             raise jinja2.TemplateRuntimeError(f"a width of {name} is too large")
+        if name == "indent":
+            _check_replace(value, "\n", " " * max([4, *(n for n in args if isinstance(n, int))]))
         return own(value, *args, **kwargs)
 
     return bounded
+
+
+def _thorough_filter(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
+    """The filter, for what can be gone through."""
+
+    @functools.wraps(own)
+    def thorough(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # as the filter has it
+        for value in (*args, *kwargs.values()):
+            if not isinstance(value, jinja2.nodes.EvalContext | jinja2.Environment):
+                _checked(value)
+        own_args = [a for a in args if not isinstance(a, jinja2.nodes.EvalContext | jinja2.Environment)]
+        if name == "replace":
+            _check_replace(*own_args)
+        elif name == "join" and own_args and isinstance(own_args[0], list | tuple):
+            _check_join(next(iter(own_args[1:]), kwargs.get("d", "")), own_args[0])
+        return own(*args, **kwargs)
+
+    return thorough
 
 
 def _raise_exception(message: object) -> None:
