@@ -183,3 +183,36 @@ def test_spans_by_the_conventions_without_content(
     assert found[1]["error.type"] == "context_length_exceeded"
     assert spans[1].status.code == 2
     assert MARKER.encode() not in b"".join(request.SerializeToString() for request in Collector.got)
+
+
+def test_an_upstream_has_so_many_places_and_a_queue_with_an_end(
+    start_gateway: Gateways, upstream: Stub
+) -> None:
+    config = f'[upstreams.stub]\nurl = "{upstream.url}"\nconcurrency = 1\nqueue = 1\nqueue_seconds = 1\n'
+    gateway = start_gateway(config=config)
+    assert gateway.post(PATH, chat()).status == 200
+    holding = connect(gateway)
+    send(holding, chat(stream=True, metadata={"fault": "endless"}))
+    holding.getresponse().read1()
+    waiting = connect(gateway)
+    send(waiting, chat())
+    until(lambda: gateway.metric("tokenbox_upstream_waiting") == 1)
+    refused = gateway.post(PATH, chat())
+    assert (refused.status, refused.json["error"]["code"]) == (503, "upstream_busy")
+    assert refused.headers["retry-after"]
+    late = waiting.getresponse()  # it waited as long as it may
+    assert (late.status, json.loads(late.read())["error"]["code"]) == (503, "upstream_busy")
+    for connection in (holding, waiting):
+        connection.close()
+    until(lambda: gateway.post(PATH, chat()).status == 200)
+
+
+def test_nobody_listens_to_the_world_without_keys(start_gateway: Gateways, upstream: Stub) -> None:
+    gateway = start_gateway(
+        upstream.url,
+        options=["--host", "0.0.0.0", "--no-keys"],
+        wait=False,  # it is refused
+    )
+    assert gateway.process.wait(30) == 2
+    assert "without keys the gateway is open to everybody" in gateway.log
+    assert "Traceback" not in gateway.log
