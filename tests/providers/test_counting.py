@@ -565,3 +565,13 @@ def test_a_request_is_counted_by_the_template_if_the_server_does_not(memory: End
 def test_what_are_no_messages(messages: object) -> None:
     with pytest.raises(InvalidRequest):
         BlockingProvider(Target(None, "m")).count(messages)  # type: ignore[arg-type]
+
+
+def test_an_object_that_cannot_be_shown_is_counted() -> None:
+    class Broken:
+        def __str__(self) -> str:
+            raise ValueError("no text")
+
+    for endpoint in (None, "http://127.0.0.1:1"):
+        provider = BlockingProvider(Target(endpoint, "m", use_tokenize_endpoint=True))
+        assert provider.token_count(Broken()) > 0  # type: ignore[arg-type]

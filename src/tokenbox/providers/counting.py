@@ -56,7 +56,10 @@ def as_text(text: object) -> str:
     """Whatever is given, as a text: None is nothing, and the rest is what it shows as."""
     if isinstance(text, str):
         return text
-    return "" if text is None else str(text)
+    try:
+        return "" if text is None else str(text)
+    except Exception:  # noqa: BLE001  # it is somebody's object, and a count must not stop the flow
+        return object.__repr__(text)
 
 
 def is_unicode(text: str) -> bool:
