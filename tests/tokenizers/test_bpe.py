@@ -314,3 +314,11 @@ def test_an_unknown_pattern_has_no_proven_cuts() -> None:
     where = cutting(r"\w+|\W+")
     assert not where.proven
     assert list(where.chunks("a b\nc" * 10, 1)) == ["a b\nc" * 10]
+
+
+def test_a_server_loads_everything_before_it_counts() -> None:
+    tokenizer = bpe.baseline("o200k_base", "auto")
+    tokenizer.load_fast()
+    assert tokenizer.engine == "fast"
+    assert tokenizer.count("Hello, world!") == 4
+    assert bpe.baseline("o200k_base", "tiktoken").engine == "tiktoken"

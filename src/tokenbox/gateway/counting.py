@@ -156,6 +156,8 @@ class RequestCounting:
         self._local = local
         self._limits = limits
         self._unsupported: set[tuple[str, str]] = set()
+        # Tokenizers that have loaded all they need. Loading takes seconds, so it is never done in the loop.
+        self._loaded: set[int] = set()
 
     async def count(self, call: Call, upstream: Upstream) -> Counted:
         """The count of the whole. Raises :class:`Refusal` for what cannot be counted at all."""
@@ -172,13 +174,14 @@ class RequestCounting:
             return counted
         tokenizer = self._local(upstream, call.model).tokenizer
         texts = ["\n".join(texts_of(item)) for item in items]
-        parts = await self._in_time(sum(map(len, texts)), lambda: tuple(tokenizer.count_batch(texts)))
+        size = sum(map(len, texts))
+        parts = await self._in_time(tokenizer, size, lambda: tuple(tokenizer.count_batch(texts)))
         return replace(counted, parts=parts)
 
     async def _here(self, call: Call, local: Local) -> Counted:
         """Counted in this process; a long text in a thread, where it holds nobody up."""
         size = len(call.data)
-        tokens, exact = await self._in_time(size, lambda: self._count_here(call, local))
+        tokens, exact = await self._in_time(local.tokenizer, size, lambda: self._count_here(call, local))
         return Counted(tokens, exact, local.name)
 
     @staticmethod
@@ -223,12 +226,16 @@ class RequestCounting:
             return Counted(tokens, way.exact, f"{upstream.name}:{way.path}")
         return None  # the request itself is refused: what is sent says why, in the upstream's own words
 
-    async def _in_time(self, size: int, work: Callable[[], Answer]) -> Answer:
+    async def _in_time(self, tokenizer: Tokenizer, size: int, work: Callable[[], Answer]) -> Answer:
         try:
-            if size <= INLINE:
+            if size <= INLINE and id(tokenizer) in self._loaded:
                 return work()
             async with asyncio.timeout(self._limits.count_seconds):
-                return await asyncio.get_running_loop().run_in_executor(_COUNTERS, work)
+                loop = asyncio.get_running_loop()
+                if id(tokenizer) not in self._loaded:
+                    await loop.run_in_executor(_COUNTERS, _load, tokenizer)
+                    self._loaded.add(id(tokenizer))
+                return await loop.run_in_executor(_COUNTERS, work)
         except TimeoutError:
             raise Refusal(
                 400,
@@ -237,6 +244,15 @@ class RequestCounting:
             ) from None
         except TokenboxError as error:
             raise Refusal(400, error.code, error.message) from None
+
+
+def _load(tokenizer: Tokenizer) -> None:
+    """Whatever the tokenizer would load while it counts."""
+    load_fast = getattr(tokenizer, "load_fast", None)
+    if load_fast is None:
+        tokenizer.count("x")
+    else:
+        load_fast()
 
 
 def _prompt_tokens(value: object, tokenizer: Tokenizer) -> int:

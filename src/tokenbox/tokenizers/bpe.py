@@ -127,6 +127,13 @@ class BpeTokenizer(BaseTokenizer):
                 self._tiktoken = Tiktoken(ranks, self._spec)
                 self._ordinary = self._tiktoken.ordinary
 
+    def load_fast(self) -> None:
+        """Load now whatever would be loaded while counting: a server's requests must not wait for that."""
+        self.load()
+        if self._engine == "auto" and 0 < self._until_fast < _NEVER:
+            self._until_fast = 0
+            self._switch_to_fast()
+
     def count(self, text: str) -> int:
         try:
             size = len(text)
