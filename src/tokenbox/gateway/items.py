@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.content.exchanges import Grouping
@@ -81,55 +82,46 @@ def _responses(items: list[Any]) -> Window:
     """
     window = Window()
     last_user: int | None = None
-    first: int | None = None
-    open_calls: set[str] = set()
-    after_output = False
-    rounds = _round_lengths(items)
-    for number, item in enumerate(items):
-        kind = _item_kind(item)
-        if kind == "message":
-            first, after_output = None, False
-            role = item.get("role")
-            if role in ("system", "developer"):
-                window.append(Kind.FIXED, 0)
-            elif role == "user":
-                window.append(Kind.USER, 0)
-                last_user = number
-            else:
-                window.append(Kind.ANSWER, 0)
-            continue
-        if first is None or (after_output and kind != "output"):
-            first = number
-            open_calls = set()
-            window.append(Kind.CALL, 0, calls=rounds[number] - 1)
-        else:
+    rounds = _rounds(items)
+    sizes = Counter(rounds)
+    for number, (item, first) in enumerate(zip(items, rounds, strict=True)):
+        if first == number:
+            window.append(Kind.CALL, 0, calls=sizes[first] - 1)
+        elif first is not None:
             window.append(Kind.RESULT, 0, call=first)
-        if kind == "call":
-            open_calls.add(str(item.get("call_id")))
-        if kind == "output":
-            open_calls.discard(str(item.get("call_id")))
-        after_output = kind == "output"
-    if first is not None and open_calls:
-        window.pin(first)  # calls that wait for their outputs
+        else:
+            role = item.get("role") if isinstance(item, dict) else None
+            window.append(_KINDS.get(str(role), Kind.ANSWER), 0)
+            last_user = number if role == "user" else last_user
+    last = rounds[-1] if rounds else None
+    if last is not None and _waits(items[last:]):
+        window.pin(last)
     return _pinned(window, last_user)
 
 
-def _round_lengths(items: list[Any]) -> dict[int, int]:
-    """How many items each round has, by the place of its first."""
-    lengths: dict[int, int] = {}
+_KINDS = {"system": Kind.FIXED, "developer": Kind.FIXED, "user": Kind.USER}
+
+
+def _rounds(items: list[Any]) -> list[int | None]:
+    """For each item the place of the first of its round; None for a message."""
+    firsts: list[int | None] = []
     first: int | None = None
     after_output = False
     for number, item in enumerate(items):
         kind = _item_kind(item)
         if kind == "message":
-            first, after_output = None, False
-            continue
-        if first is None or (after_output and kind != "output"):
+            first = None
+        elif first is None or (after_output and kind != "output"):
             first = number
-            lengths[first] = 0
-        lengths[first] += 1
         after_output = kind == "output"
-    return lengths
+        firsts.append(first)
+    return firsts
+
+
+def _waits(items: list[Any]) -> bool:
+    """Whether a round has calls that wait for their outputs."""
+    called = {str(item.get("call_id")) for item in items if _item_kind(item) == "call"}
+    return bool(called - {str(item.get("call_id")) for item in items if _item_kind(item) == "output"})
 
 
 def _item_kind(item: object) -> str:

@@ -99,10 +99,6 @@ class UpstreamModels:
             self._listed[upstream.name] = (now, names)
         return names
 
-    def known(self, upstream: Upstream, model: str) -> Capabilities | None:
-        known = self._known.get((upstream.name, model))
-        return None if known is None else known.found
-
     async def _capabilities(self, upstream: Upstream, model: str) -> _Known:
         """What is known; asked for at the first time, and then again in the background."""
         key = (upstream.name, model)
