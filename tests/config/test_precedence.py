@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from tokenbox.config import KEYS, Level, load, remember
+from tokenbox.config.errors import ConfigError
 from tokenbox.config.keys import ANY, Kind, key_text
 
 if TYPE_CHECKING:
@@ -103,6 +104,17 @@ def test_every_key_is_read_from_everywhere(tmp_path: Path, row: Key) -> None:
         assert (variable.value, variable.origin.level) == (value, Level.ENVIRONMENT)
         assert load(tmp_path, {**alone, row.variable: ""}).setting(name).value == value
     assert [setting.value for setting in load(tmp_path, alone).settings() if setting.key == name] == [value]
+
+
+def test_a_share_may_be_left_to_what_pays_best(tmp_path: Path) -> None:
+    alone = {"TOKENBOX_USER_CONFIG": ""}
+    (tmp_path / ".tokenbox").mkdir()
+    (tmp_path / ".tokenbox" / "config.toml").write_text('[shell]\nlow_water = "auto"\n')
+    found = load(tmp_path, {**alone, "TOKENBOX_GATEWAY_LOW_WATER": " auto "})
+    assert found.value("shell.low_water") == found.value("gateway.low_water") == "auto"
+    for wrong in ("automatic", "AUTO", "0", "1.01"):
+        with pytest.raises(ConfigError, match='or "auto"'):
+            load(tmp_path, alone, {"gateway.low_water": wrong}).value("gateway.low_water")
 
 
 def test_every_key_has_a_doc_line_and_a_default_that_it_would_take() -> None:

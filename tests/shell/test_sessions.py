@@ -44,6 +44,19 @@ def test_a_session_goes_on_where_it_was(start: Begin, llama: LlamaServer) -> Non
     assert heard.problems == []
 
 
+def test_a_prompt_keeps_its_beginning_where_low_water_is_auto(start: Begin) -> None:
+    cuts = {}
+    for low_water in ("1", "auto"):
+        session, _ = start(flags={"shell.low_water": low_water, "shell.token_budget": 400})
+        context, cuts[low_water] = session.context, 0
+        for number in range(120):
+            context.ask(f"question {number}")
+            cuts[low_water] += bool(context.evict().numbers)
+            assert context.total().value <= 400
+            context.conversation.assistant("the answer to it")
+    assert 0 < cuts["auto"] < cuts["1"] / 4
+
+
 def test_a_name_that_is_taken_is_said_at_once(start: Begin, llama: LlamaServer) -> None:
     session, _ = start(llama.url, name="mine")
     session.take("hello")

@@ -34,7 +34,7 @@ class Kind(Enum):
     COUNT = "a whole number, 1 or more"
     BOOLEAN = "true or false"
     HEADROOM = 'an exact fraction from 0 up to but not 1, as in "0.05"'
-    SHARE = 'an exact fraction above 0 and up to 1, as in "0.75"'
+    SHARE = 'an exact fraction above 0 and up to 1, as in "0.75", or "auto"'
     SECONDS = 'a number of seconds above 0, as in "2"'
     DOLLARS = 'an amount of dollars, 0 or more, as in "2.50"'
     CHOICE = "one of its choices"

@@ -109,6 +109,10 @@ def _number(accept: Callable[[Decimal], bool]) -> Callable[[object], object]:
     return read
 
 
+def _share(value: object) -> object:
+    return value if value == "auto" else _number(lambda number: 0 < number <= 1)(value)
+
+
 def exact(value: object) -> Decimal | None:
     """The number as Decimal. A float, which only code can give, by its shortest decimal form."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
@@ -158,7 +162,7 @@ READERS: dict[Kind, Callable[[object], object]] = {
     Kind.COUNT: _whole(1),
     Kind.BOOLEAN: _boolean,
     Kind.HEADROOM: _number(lambda number: 0 <= number < 1),
-    Kind.SHARE: _number(lambda number: 0 < number <= 1),
+    Kind.SHARE: _share,
     Kind.SECONDS: _number(lambda number: 0 < number <= 86_400),  # noqa: PLR2004  # a day
     Kind.DOLLARS: _number(lambda number: number >= 0),
     Kind.CHOICE: _text,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tokenbox.config import load
 from tokenbox.config.errors import Code, ConfigError
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tokenbox.config import Config
+    from tokenbox.conversation.low_water import LowWater
 
 # Where `tokenbox proof` looks.
 PROOFS = ".tokenbox/proof"
@@ -58,7 +58,7 @@ def settings_from(
         limits=replace(Limits(), body=int(str(body)), idle_seconds=float(str(idle))),
         host=host,
         port=int(str(port)),
-        low_water=low_water if isinstance(low_water, Decimal) else Decimal(1),
+        low_water=cast("LowWater", low_water),
         proof=str(Path(folder) / PROOFS) if config.value("proof.write") is True else None,
         proof_texts=config.value("proof.texts") is True,
         fit=tuple(Fit(str(step)) for step in config.value("gateway.fit")),  # type: ignore[attr-defined]

@@ -16,6 +16,7 @@ from tokenbox.content.message import InvalidMessage
 from tokenbox.engine.window import Limits
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.items import window_of, without
+from tokenbox.gateway.low_water import mark
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.services import Fitted
 from tokenbox.gateway.settings import Fit
@@ -24,8 +25,9 @@ from tokenbox.tokenizers.truncation import truncate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
-    from decimal import Decimal
 
+    from tokenbox.conversation.low_water import LowWater
+    from tokenbox.engine.window import Step
     from tokenbox.gateway.admission import Counted, Verdict
     from tokenbox.gateway.calls import Call
     from tokenbox.gateway.counting import Local
@@ -56,7 +58,7 @@ class PolicyFitting:
     """Takes the steps of ``policy`` in turn until the request fits.
 
     Each candidate is counted as a whole, as the upstream will count it, about log2(n) times. ``low_water``:
-    the fraction of the budget to evict down to, so that the start of the prompt stays the same for a while.
+    how far to evict, so that the start of the prompt stays the same (:mod:`tokenbox.gateway.low_water`).
     """
 
     def __init__(
@@ -65,7 +67,7 @@ class PolicyFitting:
         local: Callable[[Upstream, str], Local],
         summaries: Summaries,
         policy: Sequence[Fit] = (Fit.EVICT,),
-        low_water: Decimal | int = 1,
+        low_water: LowWater = 1,
     ) -> None:
         self._counting = counting
         self._local = local
@@ -74,7 +76,7 @@ class PolicyFitting:
         self._low_water = low_water
         self._threads = ThreadPoolExecutor(THREADS, "tokenbox-fit")
 
-    def become(self, policy: Sequence[Fit], low_water: Decimal) -> None:
+    def become(self, policy: Sequence[Fit], low_water: LowWater) -> None:
         """Another policy, from the next request on."""
         self._policy, self._low_water = tuple(policy), low_water
 
@@ -193,8 +195,14 @@ class PolicyFitting:
             window = window_of(call)
         except InvalidMessage as error:
             raise Refusal(400, error.code, error.message, call.protocol.input_key) from None
-        limits = Limits(None, budget, int(budget * self._low_water))
-        steps = await self._in_thread(lambda: window.enforce_whole(limits, total_without))
+
+        def enforce() -> list[Step]:
+            to = mark(
+                self._low_water, window, whole.tokens, budget, lambda: total_without(window.evictable())
+            )
+            return window.enforce_whole(Limits(None, budget, to), total_without)
+
+        steps = await self._in_thread(enforce)
         if window.total > budget:
             # What must be kept and a little more may still be too much for the mark alone.
             return None

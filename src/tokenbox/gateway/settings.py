@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from decimal import Decimal
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from decimal import Decimal
 
     from tokenbox.catalog import Price
+    from tokenbox.conversation.low_water import LowWater
 
 
 class Mode(StrEnum):
@@ -103,7 +104,7 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     host: str = "127.0.0.1"
     port: int = 8640
-    low_water: Decimal = Decimal(1)
+    low_water: LowWater = 1
     fit: tuple[Fit, ...] = (Fit.EVICT,)
     summary_model: str | None = None
     proof: str | None = None

@@ -10,6 +10,7 @@ from tokenbox.config import Level
 
 if TYPE_CHECKING:
     from tokenbox.config import Config
+    from tokenbox.conversation.low_water import LowWater
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Settings:
 
     token_budget: int
     max_turns: int
-    low_water: Decimal
+    low_water: LowWater
     output_tokens: int
     summarize: bool
     system: str
@@ -42,7 +43,7 @@ class Settings:
         return cls(
             cast("int", value("token_budget")),
             cast("int", value("max_turns")),
-            cast("Decimal", value("low_water")),
+            cast("LowWater", value("low_water")),
             cast("int", value("output_tokens")),
             bool(value("summarize")),
             str(value("system") or ""),

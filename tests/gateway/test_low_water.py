@@ -1,0 +1,84 @@
+"""What is sent begins alike for many requests, though the gateway remembers none of them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.gateway.test_modes import CONFIG, PATH, chat, talk
+from tokenbox.engine.window import Kind, Limits, Window
+from tokenbox.gateway.low_water import mark
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from tests.gateway.running import Gateways, Stub
+
+BUDGET = 390  # of a window of 400 with an answer of 10
+REQUESTS = range(15, 60)
+
+
+# The 45 exchanges are of about 46 tokens each, a step of 0.7 is 117.
+@pytest.mark.parametrize(
+    ("low_water", "cuts"), [("1", range(40, 46)), ("0.7", range(15, 21)), ("auto", range(10, 23))]
+)
+def test_a_list_that_grows_keeps_its_beginning(
+    shared_gateways: Gateways, upstream: Stub, low_water: str, cuts: range
+) -> None:
+    settings = CONFIG.format(url=upstream.url, fit='["evict"]') + f'low_water = "{low_water}"\n'
+    gateway = shared_gateways(config=settings, options=["--mode", "fit"])
+    starts, counted = [], []
+    for exchanges in REQUESTS:
+        messages = talk(exchanges)
+        answer = gateway.post(PATH, chat(messages))
+        assert answer.status == 200, answer.data
+        counted.append(int(answer.headers["x-tokenbox-input-tokens"]))
+        sent = upstream.seen[-1]["messages"]
+        assert sent[0] == messages[0]
+        assert sent[1:] == messages[-len(sent) + 1 :]
+        starts.append(len(messages) - len(sent))
+    assert max(counted) <= BUDGET
+    assert len(set(starts)) in cuts
+    if low_water != "auto":  # whose steps may change, as what pays best does
+        assert starts == sorted(starts)
+    # Not more leaves than was asked for, and the exchange in which that ends.
+    assert min(counted) > BUDGET * (0.4 if low_water == "auto" else float(low_water)) - 60
+
+
+def cut(sizes: list[int], budget: int, share: Decimal) -> tuple[frozenset[int], int]:
+    """What leaves of messages of a user and an assistant in turn, and what is left in tokens."""
+    window = Window()
+    for number in range(len(sizes)):
+        window.append(Kind.ANSWER if number % 2 else Kind.USER, 0)
+
+    def total(gone: Collection[int]) -> int:
+        return sum(size for number, size in enumerate(sizes) if number not in gone)
+
+    whole = total(())
+    to = mark(share, window, whole, budget, lambda: pytest.fail("only auto asks for that"))
+    steps = window.enforce_whole(Limits(None, budget, to), total)
+    return frozenset(number for step in steps for number in step.messages), window.total
+
+
+@given(
+    st.lists(st.integers(0, 30), min_size=3, max_size=40),
+    st.integers(1, 150),
+    st.decimals(Decimal("0.01"), 1, places=2),
+)
+def test_a_cut_moves_only_when_a_step_is_full(sizes: list[int], budget: int, share: Decimal) -> None:
+    step = int(budget * (1 - share))
+    found = [(size, *cut(sizes[:size], budget, share)) for size in range(1, len(sizes) + 1, 2)]
+    for size, gone, left in found:
+        over = sum(sizes[:size]) - budget
+        assert over > 0 or not gone
+        assert left <= budget or len(gone) == size - 1  # the last message stays
+    for (size, before, _), (longer, after, _) in pairwise(found):
+        assert before <= after
+        full, fuller = (-(-(sum(sizes[:n]) - budget) // max(step, 1)) for n in (size, longer))
+        last_stays = len(before) == size - 1  # then the step may not be full yet
+        assert before == after or fuller > full or last_stays
