@@ -11,6 +11,8 @@ from tokenbox.engine.window import Kind
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tokenbox.engine.window import Window
+
 
 class Placement(NamedTuple):
     """What a message is to the window. ``call``: the place of the message whose call this one answers.
@@ -32,6 +34,13 @@ class Grouping:
     def __init__(self) -> None:
         self._call: int | None = None
         self._waiting: list[str | None] = []
+
+    def take_into(self, window: Window, message: Message, size: int) -> int:
+        """Append the message to the window it is read for, as what it is to that: its number there."""
+        placed = self.place(message, window.next_number)
+        if placed.abandoned is not None and placed.abandoned in window:
+            window.give_up_waiting(placed.abandoned)
+        return window.append(placed.kind, size, calls=len(message.tool_calls), call=placed.call)
 
     def place(self, message: Message, number: int) -> Placement:
         """Where the message belongs that has this number."""

@@ -183,12 +183,7 @@ class Conversation:
     def add(self, message: Mapping[str, object] | Message | object, *, pinned: bool = False) -> int:
         """Take in a message: its number, which stays its own. Raises :class:`InvalidMessage`."""
         checked = Message.of(message)
-        number = self._window.next_number
-        placed = self._grouping.place(checked, number)
-        if placed.abandoned is not None and placed.abandoned in self._window:
-            self._window.give_up_waiting(placed.abandoned)
-        given = self._window.append(placed.kind, 0, calls=len(checked.tool_calls), call=placed.call)
-        assert given == number  # noqa: S101  # both count from 0
+        number = self._grouping.take_into(self._window, checked, 0)
         self._messages[number] = checked
         self._sizes[number] = 0
         self._uncounted.append(number)

@@ -98,7 +98,7 @@ class _Fitting:
             # An answer was asked for with what was there before it.
             if replay and message.role is Role.ASSISTANT:
                 steps += self.enforce(limits)
-            self._take_in(number, message)
+            self._grouping.take_into(self.window, message, self.sizes[number])
             if number in pinned:
                 self.window.pin(number)
         return steps + self.enforce(limits)
@@ -112,12 +112,6 @@ class _Fitting:
     def is_exact(self) -> bool:
         """Whether what is left is counted as the server counts it."""
         return False
-
-    def _take_in(self, number: int, message: Message) -> None:
-        placed = self._grouping.place(message, number)
-        if placed.abandoned is not None and placed.abandoned in self.window:
-            self.window.give_up_waiting(placed.abandoned)
-        self.window.append(placed.kind, self.sizes[number], calls=len(message.tool_calls), call=placed.call)
 
 
 class _TextFitting(_Fitting):

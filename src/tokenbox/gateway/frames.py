@@ -1,4 +1,9 @@
-"""Server-sent events as bytes: a stream cut into its frames, each byte for byte as it came."""
+"""Server-sent events as bytes: a stream cut into its frames, each byte for byte as it came.
+
+:mod:`tokenbox.providers.framing` reads such streams for what they say: it takes lines apart, decodes, and
+leaves out comments and unknown fields. Here all of that must go on to the client as it is, and most frames
+are never looked into, so neither can be made of the other.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The items of a request, of any protocol, as what they are to the window."""
+"""The items of a request, of any protocol, as what they are to the window.
+
+The window keeps the last exchange's user message by itself. Chat messages are read as a conversation reads
+its own; what differs from :func:`tokenbox.fit` is who counts, and when: each trial asks the upstream, so the
+window is not followed through every request there was (:mod:`tokenbox.gateway.low_water`).
+"""
 
 from __future__ import annotations
 
@@ -6,8 +11,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.content.exchanges import Grouping
-from tokenbox.content.message import InvalidMessage, Message
+from tokenbox.content.message import check_messages
 from tokenbox.engine.window import Kind, Window
+from tokenbox.gateway.texts import says_something
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -18,7 +24,7 @@ if TYPE_CHECKING:
 def window_of(call: Call) -> Window:
     """The items of a call in a window; their sizes are left 0, for the whole is what is counted.
 
-    The last user message is pinned: it never leaves. Raises :class:`InvalidMessage`.
+    Raises :class:`InvalidMessage`.
     """
     items = call.input
     if not isinstance(items, list):
@@ -34,44 +40,40 @@ def without(call: Call, gone: Collection[int]) -> Call:
 
 def _chat(items: list[Any]) -> Window:
     grouping, window = Grouping(), Window()
-    last_user: int | None = None
-    for number, item in enumerate(items):
-        try:
-            message = Message.of(item)
-        except InvalidMessage as error:
-            raise InvalidMessage(f"messages[{number}]: {error.message}", index=number) from None
-        placement = grouping.place(message, number)
-        window.append(placement.kind, 0, calls=len(message.tool_calls), call=placement.call)
-        if placement.abandoned is not None:
-            window.give_up_waiting(placement.abandoned)
-        last_user = number if placement.kind is Kind.USER else last_user
-    return _pinned(window, last_user)
+    for message in check_messages(items):
+        grouping.take_into(window, message, 0)
+    return window
 
 
 def _anthropic(items: list[Any]) -> Window:
-    """Anthropic's messages: results of tools are in the user message that follows the calls."""
+    """Anthropic's messages: results of tools are in the user message that follows the calls.
+
+    What the user says beside a result is no message of its own. If it is the last that is said, it is
+    pinned, with the round that it is in: it never leaves.
+    """
     window = Window()
-    last_user: int | None = None
+    last_words: int | None = None
     call: int | None = None
     for number, item in enumerate(items):
-        kinds = _block_kinds(item.get("content")) if isinstance(item, dict) else set()
-        role = item.get("role") if isinstance(item, dict) else None
-        if role == "assistant":
-            if call is not None:
-                window.give_up_waiting(call)
-            calls = "tool_use" in kinds
-            window.append(Kind.CALL if calls else Kind.ANSWER, 0, calls=int(calls))
-            call = number if calls else None
-        elif "tool_result" in kinds:
-            window.append(Kind.RESULT if call is not None else Kind.STRAY, 0, call=call)
-            call = None
+        kinds, role = _block_kinds(item.get("content")), item.get("role")
+        words = says_something(item)
+        last_words = number if words else last_words
+        answered = call if "tool_result" in kinds and role == "user" else None
+        if call is not None and answered is None:
+            window.give_up_waiting(call)
+        call = None
+        if answered is not None:
+            window.append(Kind.RESULT, 0, call=answered)
+        elif role == "assistant":
+            call = number if "tool_use" in kinds else None
+            window.append(Kind.ANSWER if call is None else Kind.CALL, 0, calls=int(call is not None))
+        elif "tool_result" in kinds and not words:
+            window.append(Kind.STRAY, 0)
         else:
-            if call is not None:
-                window.give_up_waiting(call)
-            call = None
             window.append(Kind.USER if role == "user" else Kind.FIXED, 0)
-            last_user = number if role == "user" else last_user
-    return _pinned(window, last_user)
+    if last_words is not None:
+        window.pin(last_words)
+    return window
 
 
 def _responses(items: list[Any]) -> Window:
@@ -81,7 +83,6 @@ def _responses(items: list[Any]) -> Window:
     begins where an output is followed by something else.
     """
     window = Window()
-    last_user: int | None = None
     rounds = _rounds(items)
     sizes = Counter(rounds)
     for number, (item, first) in enumerate(zip(items, rounds, strict=True)):
@@ -92,11 +93,10 @@ def _responses(items: list[Any]) -> Window:
         else:
             role = item.get("role") if isinstance(item, dict) else None
             window.append(_KINDS.get(str(role), Kind.ANSWER), 0)
-            last_user = number if role == "user" else last_user
     last = rounds[-1] if rounds else None
     if last is not None and _waits(items[last:]):
         window.pin(last)
-    return _pinned(window, last_user)
+    return window
 
 
 _KINDS = {"system": Kind.FIXED, "developer": Kind.FIXED, "user": Kind.USER}
@@ -139,12 +139,6 @@ def _block_kinds(content: object) -> set[str]:
     if not isinstance(content, list):
         return set()
     return {str(block.get("type")) for block in content if isinstance(block, dict)}
-
-
-def _pinned(window: Window, last_user: int | None) -> Window:
-    if last_user is not None:
-        window.pin(last_user)
-    return window
 
 
 _READERS = {"chat": _chat, "messages": _anthropic, "responses": _responses}

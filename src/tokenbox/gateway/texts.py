@@ -33,7 +33,7 @@ def cuttable(call: Call) -> list[Slot]:
     Results of tools may be cut wherever they are. Always in the same order.
     """
     items = call.input if isinstance(call.input, list) else []
-    last = max((number for number, item in enumerate(items) if _is_user(item)), default=len(items))
+    last = max((number for number, item in enumerate(items) if says_something(item)), default=len(items))
     return [
         Slot(number, path, text)
         for number, item in enumerate(items)
@@ -108,7 +108,7 @@ def _replaced(value: Any, path: Sequence[str | int], text: str) -> Any:  # noqa:
     return copy
 
 
-def _is_user(item: object) -> bool:
+def says_something(item: object) -> bool:
     """Somebody's words: not the results of tools, which Anthropic's API has in user messages."""
     if not isinstance(item, dict) or item.get("role") != "user":
         return False
