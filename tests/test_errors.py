@@ -7,6 +7,7 @@ import importlib
 import pickle
 import pkgutil
 import re
+from collections import Counter
 
 import pytest
 
@@ -17,6 +18,14 @@ from tokenbox.errors import ContextCriticalOverflow, DocumentError, InvalidText,
 
 def kinds(base: type[TokenboxError] = TokenboxError) -> list[type[TokenboxError]]:
     return [base, *(kind for sub in base.__subclasses__() for kind in kinds(sub))]
+
+
+def ours() -> list[type[TokenboxError]]:
+    """Every error that tokenbox has, in whatever module."""
+    for module in pkgutil.walk_packages(tokenbox.__path__, "tokenbox."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    return [kind for kind in dict.fromkeys(kinds()) if kind.__module__.startswith("tokenbox.")]
 
 
 def overflow() -> TokenboxError:
@@ -47,9 +56,10 @@ def test_an_error_comes_back_whole(error: TokenboxError) -> None:
         assert vars(again) == vars(error)
 
 
-def test_every_code_is_its_own() -> None:
-    codes = [kind.code for kind in kinds() if kind.__module__ == errors.__name__]
-    assert len(set(codes)) == len(codes)
+def test_every_name_and_every_code_is_its_own() -> None:
+    every = ours()
+    for names in (Counter(kind.__name__ for kind in every), Counter(kind.code for kind in every)):
+        assert [name for name, often in names.items() if often > 1] == []
 
 
 def test_a_layout_travels_without_its_tokenizer() -> None:
@@ -64,11 +74,7 @@ def test_a_layout_travels_without_its_tokenizer() -> None:
 
 def test_the_tree_is_whole() -> None:
     """Every error of this module, and every kind of those beside their parts, is drawn in the docstring."""
-    for module in pkgutil.walk_packages(tokenbox.__path__, "tokenbox."):
-        if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
     drawn = set(re.findall(r"\w+", str(errors.__doc__)))
-    ours = [k for k in kinds() if k.__module__.startswith("tokenbox.")]
-    wanted = {k for k in ours if k.__base__ is TokenboxError or k.__module__ == errors.__name__}
+    wanted = {k for k in ours() if k.__base__ is TokenboxError or k.__module__ == errors.__name__}
     assert sorted(k.__name__ for k in wanted if k.__name__ not in drawn) == []
     assert sorted(k.code for k in wanted if k.__module__ == errors.__name__ and k.code not in drawn) == []

@@ -18,14 +18,14 @@ _END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _LINE = re.compile(rb"\r\n|\n|\r")
 
 
-class FrameTooLarge(TokenboxError):
+class StreamFrameTooLarge(TokenboxError):
     """One event of a stream has more bytes than any server sends."""
 
     code = "frame_too_large"
 
 
 class Frames:
-    """Cuts a stream of bytes into frames. Bounded: a longer frame raises :class:`FrameTooLarge`."""
+    """Cuts a stream of bytes into frames. Bounded: a longer frame raises :class:`StreamFrameTooLarge`."""
 
     def __init__(self, limit: int = 16 << 20) -> None:
         self._limit = limit
@@ -49,7 +49,7 @@ class Frames:
         self._rest = text[start:]
         self._looked = len(self._rest)
         if self._looked > self._limit:
-            raise FrameTooLarge(f"an event of the stream has more than {self._limit:,} bytes.")
+            raise StreamFrameTooLarge(f"an event of the stream has more than {self._limit:,} bytes.")
         return frames
 
     def rest(self) -> bytes:

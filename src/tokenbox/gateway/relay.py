@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.gateway.asgi import ClientGone
-from tokenbox.gateway.frames import FrameTooLarge
+from tokenbox.gateway.frames import StreamFrameTooLarge
 from tokenbox.gateway.protocols import Style, with_key
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.taps import Tap
@@ -105,7 +105,7 @@ class Relay:
                 failure = self.upstream.failed(Failure.BROKE)
         except WireError as error:
             failure = self.upstream.failed(error.how)
-        except FrameTooLarge:
+        except StreamFrameTooLarge:
             failure = self.upstream.failed(Failure.GARBLED)
         self.outcome.usage = tap.usage
         if failure is not None:

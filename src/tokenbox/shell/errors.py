@@ -4,7 +4,7 @@
     ├── InvalidPrompt               invalid_prompt           a prompt template with a field there is not
     ├── UnknownMeta                 unknown_meta             a ``:`` command there is not
     ├── BadArguments                bad_arguments            arguments that a ``:`` command does not take
-    ├── UnknownModel                unknown_model            a model that is not configured
+    ├── ModelNotConfigured          model_not_configured     a model that no setting has
     ├── NoModel                     no_model                 nobody to talk to is configured
     ├── NoSummary                   no_summary               the model has not summed up what it was given
     ├── KeyNotSent                  key_not_sent             a key that must not go where the settings send it
@@ -49,10 +49,10 @@ class BadArguments(ShellError):
     code = "bad_arguments"
 
 
-class UnknownModel(ShellError):
+class ModelNotConfigured(ShellError):
     """No model of that name is configured; the message names the nearest."""
 
-    code = "unknown_model"
+    code = "model_not_configured"
 
 
 class NoModel(ShellError):

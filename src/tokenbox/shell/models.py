@@ -16,7 +16,7 @@ from tokenbox.errors import MissingExtra, TokenboxError
 from tokenbox.providers.counting import NOTHING
 from tokenbox.providers.kinds import Kind
 from tokenbox.providers.target import Bounds, Key, Target
-from tokenbox.shell.errors import KeyNotSent, UnknownModel
+from tokenbox.shell.errors import KeyNotSent, ModelNotConfigured
 from tokenbox.tokenizers.ownership import BASELINES
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 from tokenbox.tokenizers.registry import FILE_PREFIX
@@ -72,7 +72,10 @@ class Models:
         return self._provider
 
     def use(self, name: str) -> None:
-        """Talk to the model of that name, or of that id at ``--endpoint``. Raises :class:`UnknownModel`."""
+        """Talk to the model of that name, or of that id at ``--endpoint``.
+
+        Raises :class:`ModelNotConfigured`.
+        """
         target = self._target(name)
         self.name, self.target = name, target
         if self._provider is not None:
@@ -100,7 +103,9 @@ class Models:
         self.provider.target = self.target
         listed = self.provider.models()
         if not listed:
-            raise UnknownModel(f"the server at {self.target.root} lists no models. Name one with --model.")
+            raise ModelNotConfigured(
+                f"the server at {self.target.root} lists no models. Name one with --model."
+            )
         return listed[0]
 
     def _target(self, name: str) -> Target:
@@ -122,7 +127,7 @@ class Models:
             bounds=replace(Bounds(), probe_seconds=float(cast("Decimal", wait))),
         )
 
-    def _unknown(self, name: str) -> UnknownModel:
+    def _unknown(self, name: str) -> ModelNotConfigured:
         near = difflib.get_close_matches(name, self.names, 1)
         if near:
             hint = f"Did you mean {near[0]}?"
@@ -130,7 +135,7 @@ class Models:
             hint = f"There are: {', '.join(self.names)}."
         else:
             hint = 'Write it to your settings, as [models.NAME] with endpoint = "http://127.0.0.1:8080".'
-        return UnknownModel(f"no model {name!r} is configured. {hint}", name=name)
+        return ModelNotConfigured(f"no model {name!r} is configured. {hint}", name=name)
 
     def count_text(self, text: str) -> TokenCount:
         """The tokens of ``text`` for the current model. Never raises; a text is counted once."""
