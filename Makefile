@@ -60,7 +60,7 @@ golden: $(VENV)/dev.stamp  ## rewrite the golden files of the tests from what th
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-header
 
-lock: $(VENV)/demo.stamp  ## recompile requirements/*.txt; ARGS=--upgrade takes newer versions
+lock: $(VENV)/demo.stamp  ## recompile all locks of Python packages; ARGS=--upgrade takes newer versions
 	$(INSTALL) --requirement requirements/lock.txt
 	$(COMPILE) $(ARGS) --output-file requirements/lock.txt requirements/lock.in
 	$(COMPILE) $(ARGS) --output-file requirements/dev.txt --all-extras \
@@ -68,6 +68,10 @@ lock: $(VENV)/demo.stamp  ## recompile requirements/*.txt; ARGS=--upgrade takes 
 	$(COMPILE) $(ARGS) --output-file requirements/fuzz.txt requirements/fuzz.in
 	$(COMPILE) $(ARGS) --output-file requirements/demo.txt --extra outline --constraint requirements/dev.txt \
 		pyproject.toml requirements/build.in
+	for file in bench/requirements-*.in tests/clients/locks/*.in; do \
+		$(COMPILE) $(ARGS) --directory "$$(dirname "$$file")" \
+			--output-file "$$(basename "$$file" .in).txt" "$$(basename "$$file")" || exit; \
+	done
 
 clean:  ## remove everything that make made
 	rm -rf $(VENV) bench/.venv* tests/clients/.venv-* tests/clients/node/node_modules build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
