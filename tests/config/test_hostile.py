@@ -405,3 +405,12 @@ def test_a_config_that_is_wrong_is_not_made_worse(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="not valid TOML"):
         write_setting(tmp_path, "model", "m")
     assert file.read_text() == "model = [\n"
+
+
+def test_a_star_is_a_name_only_where_it_is_a_pattern(tmp_path: Path) -> None:
+    found = loaded(tmp_path, '[models."*"]\nmax_ctx = 5')
+    assert found.value(("models", "*", "max_ctx")) == 5
+    with pytest.raises(ConfigError, match=r"there is no key catalog\.\"\*\"\.price_input"):
+        loaded(tmp_path, '[catalog."*"]\nprice_input = 5')
+    with pytest.raises(ConfigError, match=r"Did you mean models\.NAME\.max_ctx\?"):
+        found.value("models.gpt.max_ctx.x")

@@ -204,6 +204,17 @@ class Stub:
         """When its answers were given up, by the clock of ``time.monotonic``."""
         return self.app[stub.CANCELLED]
 
+    @property
+    def headers(self) -> list[dict[str, str]]:
+        """Those of the requests in ``seen``."""
+        return self.app[stub.HEADERS]
+
+    @property
+    def connections(self) -> int:
+        """How many there are now."""
+        assert self._runner.server is not None
+        return len(self._runner.server.connections)
+
     def close(self) -> None:
         self._run(self._runner.cleanup())
         self._loop.call_soon_threadsafe(self._loop.stop)

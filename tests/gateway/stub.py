@@ -6,11 +6,15 @@ import asyncio
 import json
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
 # How a request asks for a fault: {"metadata": {"fault": NAME}}.
+HEADERS = web.AppKey("headers", list)
 STARTED = web.AppKey("started", list)
 CANCELLED = web.AppKey("cancelled", list)
 SEEN = web.AppKey("seen", list)
@@ -58,6 +62,7 @@ async def chat(request: web.Request) -> web.StreamResponse:
             }
         )
     answer = await begin(request)
+    await answer.write(chunk({"role": "assistant"}))
     for _ in range(request.app[CHUNKS]):
         await answer.write(chunk({"content": "Hello "}))
     if (body.get("stream_options") or {}).get("include_usage"):
@@ -69,11 +74,53 @@ async def chat(request: web.Request) -> web.StreamResponse:
 
 
 async def begin(request: web.Request) -> web.StreamResponse:
-    """The head and the first chunk of a stream."""
+    """The head of a stream."""
     answer = web.StreamResponse(headers={"content-type": "text/event-stream"})
     await answer.prepare(request)
-    await answer.write(chunk({"role": "assistant"}))
     return answer
+
+
+def event_of(path: str, number: int, text: str = "Hello ") -> bytes:
+    """An event of a stream of that API: its first, or one with a piece of the text."""
+    if path == "/v1/messages":
+        return named(anthropic_events(text)[3 if number else 0])
+    if path == "/v1/responses":
+        return named({**responses_events(text)[1 if number else 0], "sequence_number": number})
+    if path == "/v1/completions":
+        return b"data: " + compact(completion(text)) + b"\n\n"
+    return chunk({"content": text} if number else {"role": "assistant"})
+
+
+def last_of(path: str) -> bytes:
+    if path == "/v1/messages":
+        return named(anthropic_events("")[-1])
+    if path == "/v1/responses":
+        return named({**responses_events("")[-1], "sequence_number": 2})
+    return b"data: [DONE]\n\n"
+
+
+def named(event: dict[str, Any]) -> bytes:
+    return b"event: " + str(event["type"]).encode() + b"\ndata: " + compact(event) + b"\n\n"
+
+
+async def begin_fault(request: web.Request, body: dict[str, Any], **headers: str) -> web.StreamResponse:
+    """The head of the answer, and the first event of a stream or the beginning of a whole answer."""
+    if body.get("stream"):
+        answer = await begin(request)
+        await answer.write(event_of(request.path, 0))
+    else:
+        answer = web.StreamResponse(headers={"content-type": "application/json", **headers})
+        await answer.prepare(request)
+        await answer.write(b'{"id": "c1",')
+    return answer
+
+
+async def more(answer: web.StreamResponse, request: web.Request, body: dict[str, Any], text: str) -> None:
+    """Another piece of an answer that never ends."""
+    if body.get("stream"):
+        await answer.write(event_of(request.path, 1, text))
+    else:
+        await answer.write(b" " * len(text))
 
 
 def drop(request: web.Request) -> None:
@@ -95,16 +142,54 @@ async def reset_after_head(request: web.Request, body: dict[str, Any]) -> web.St
     return answer
 
 
+async def half_a_head(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+    assert request.transport is not None
+    request.transport.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/ev")
+    return await gone(request, web.Response())
+
+
+async def no_http(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+    assert request.transport is not None
+    request.transport.write(b"220 mail.example.org ESMTP\r\n")
+    return await gone(request, web.Response())
+
+
 async def half_a_chunk(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-    answer = await begin(request)
-    await answer.write(chunk({"content": "Hello"})[:40])
-    await asyncio.sleep(0.05)  # so that it is sent before the connection goes
+    answer = await begin_fault(request, body)
+    await answer.write(event_of(request.path, 1)[:-20])
+    return await gone(request, answer)
+
+
+async def half_a_body(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+    """Fewer bytes than were announced; of a stream, an end without the last event's second half."""
+    answer = await begin_fault(request, body, **{"content-length": "1000"})
+    if not body.get("stream"):
+        return await gone(request, answer)
+    await answer.write(event_of(request.path, 1)[:-20])
+    await answer.write_eof()
+    return answer
+
+
+async def gone(request: web.Request, answer: web.StreamResponse) -> web.StreamResponse:
+    """The connection goes once what was written is sent."""
+    await asyncio.sleep(0.05)
     drop(request)
     return answer
 
 
 async def ends_early(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-    answer = await begin(request)
+    answer = await begin_fault(request, body)
+    await answer.write_eof()
+    return answer
+
+
+async def bad_event(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+    """An event that is no whole JSON, between two that are; of a whole answer, no JSON at its end."""
+    answer = await begin_fault(request, body)
+    if body.get("stream"):
+        await answer.write(
+            b'data: {"id": "c1", "choi\n\n' + event_of(request.path, 1) + last_of(request.path)
+        )
     await answer.write_eof()
     return answer
 
@@ -155,37 +240,59 @@ async def echoes_key(request: web.Request, body: dict[str, Any]) -> web.StreamRe
 
 async def slow_stream(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
     """A stream that takes a second and ends well."""
-    answer = await begin(request)
+    answer = await begin_fault(request, body)
     for _ in range(50):
-        await answer.write(chunk({"content": "more "}))
+        await answer.write(event_of(request.path, 1))
         await asyncio.sleep(0.02)
-    await answer.write(b"data: [DONE]\n\n")
+    await answer.write(last_of(request.path))
     await answer.write_eof()
     return answer
 
 
 async def silent(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-    """Never answers; notes that it was cancelled."""
-    request.app[STARTED].append(1)
-    try:
-        await asyncio.sleep(3600)
-    except asyncio.CancelledError:
-        request.app[CANCELLED].append(time.monotonic())
-        raise
-    return web.Response()
+    """Never answers; notes that its reader went."""
+    return await until_gone(request, lambda: asyncio.sleep(3600), web.Response())
+
+
+async def stalls(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+    """Begins, and says no more."""
+    return await until_gone(request, lambda: asyncio.sleep(3600), await begin_fault(request, body))
 
 
 async def endless(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-    """A stream that never ends; notes that its reader went."""
-    answer = await begin(request)
+    """An answer that never ends."""
+    answer = await begin_fault(request, body)
+
+    async def step() -> None:
+        await more(answer, request, body, "more ")
+        await asyncio.sleep(0.01)
+
+    return await until_gone(request, step, answer)
+
+
+async def flood(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+    """The same, as fast as it is read."""
+    answer = await begin_fault(request, body)
+    return await until_gone(request, lambda: more(answer, request, body, "x" * 60_000), answer)
+
+
+async def large(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+    """A whole answer that no buffer of a connection holds, with its usage."""
+    return web.json_response({"id": "c1", "pad": "x" * 30_000_000, "usage": usage_of(body)})
+
+
+async def until_gone(
+    request: web.Request, step: Callable[[], Awaitable[None]], answer: web.StreamResponse
+) -> web.StreamResponse:
+    """The step again and again; notes that the reader went."""
     request.app[STARTED].append(1)
     try:
         while True:
-            await answer.write(chunk({"content": "more "}))
-            await asyncio.sleep(0.01)
+            await step()
     except (ConnectionError, asyncio.CancelledError):
         request.app[CANCELLED].append(time.monotonic())
         raise
+    return answer
 
 
 FAULTS = {
@@ -193,15 +300,19 @@ FAULTS = {
     for function in (
         *(
             reset_before,
+            half_a_head,
+            no_http,
             reset_after_head,
             half_a_chunk,
+            half_a_body,
             ends_early,
             bad_json,
+            bad_event,
             page,
             server_error,
             rate_limited,
         ),
-        *(flat_error, redirect, refuses_key, echoes_key, slow_stream, silent, endless),
+        *(flat_error, redirect, refuses_key, echoes_key, slow_stream, silent, stalls, endless, flood, large),
     )
 }
 
@@ -210,24 +321,28 @@ async def anthropic(request: web.Request) -> web.StreamResponse:
     body, fault = await fault_of(request)
     if fault is not None:
         return fault
-    usage = {"input_tokens": usage_of(body)["prompt_tokens"], "output_tokens": 3}
-    message = {
-        "id": "m1",
-        "type": "message",
-        "role": "assistant",
-        "model": "stub",
-        "content": [],
-        "usage": usage,
-    }
+    tokens = usage_of(body)["prompt_tokens"]
     if not body.get("stream"):
         content = [{"type": "text", "text": "Hello there"}]
-        return web.json_response(
-            {**message, "content": content, "stop_reason": "end_turn", "stop_sequence": None}
-        )
-    answer = web.StreamResponse(headers={"content-type": "text/event-stream"})
-    await answer.prepare(request)
-    delta = {"type": "text_delta", "text": "Hello there"}
-    events: list[dict[str, Any]] = [
+        ended = {"content": content, "stop_reason": "end_turn", "stop_sequence": None}
+        return web.json_response({**anthropic_message(tokens), **ended})
+    answer = await begin(request)
+    for event in anthropic_events("Hello there", tokens):
+        await answer.write(named(event))
+    await answer.write_eof()
+    return answer
+
+
+def anthropic_message(tokens: int) -> dict[str, Any]:
+    head = {"id": "m1", "type": "message", "role": "assistant", "model": "stub"}
+    return {**head, "content": [], "usage": {"input_tokens": tokens, "output_tokens": 3}}
+
+
+def anthropic_events(text: str, tokens: int = 1) -> list[dict[str, Any]]:
+    message = anthropic_message(tokens)
+    usage = message["usage"]
+    delta = {"type": "text_delta", "text": text}
+    return [
         {"type": "message_start", "message": {**message, "usage": {**usage, "output_tokens": 1}}},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
         {"type": "ping"},
@@ -236,16 +351,13 @@ async def anthropic(request: web.Request) -> web.StreamResponse:
         {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}},
         {"type": "message_stop"},
     ]
-    for event in events:
-        await answer.write(b"event: " + event["type"].encode() + b"\ndata: " + compact(event) + b"\n\n")
-    await answer.write_eof()
-    return answer
 
 
 async def fault_of(request: web.Request) -> tuple[dict[str, Any], web.StreamResponse | None]:
     """The request's body, and the fault's answer if it asks for one."""
     body = await request.json()
     request.app[SEEN].append(body)
+    request.app[HEADERS].append(dict(request.headers))
     fault = (body.get("metadata") or {}).get("fault")
     return body, None if fault is None else await FAULTS[fault](request, body)
 
@@ -254,38 +366,49 @@ async def responses(request: web.Request) -> web.StreamResponse:
     body, fault = await fault_of(request)
     if fault is not None:
         return fault
-    used = usage_of(body)
-    usage = {
-        "input_tokens": used["prompt_tokens"],
-        "output_tokens": 3,
-        "total_tokens": used["total_tokens"],
-    }
-    text = {"type": "output_text", "text": "Hello there", "annotations": []}
-    item = {"id": "i1", "type": "message", "role": "assistant", "status": "completed", "content": [text]}
-    response = {"id": "r1", "object": "response", "created_at": 1, "model": "stub", "status": "completed"}
+    events = responses_events("Hello there", usage_of(body)["prompt_tokens"])
     if not body.get("stream"):
-        return web.json_response({**response, "output": [item], "usage": usage})
-    answer = web.StreamResponse(headers={"content-type": "text/event-stream"})
-    await answer.prepare(request)
-    events: list[dict[str, Any]] = [
-        {"type": "response.created", "response": {**response, "status": "in_progress", "output": []}},
-        {"type": "response.output_text.delta", "item_id": "i1", "output_index": 0, "delta": "Hello there"},
-        {"type": "response.completed", "response": {**response, "output": [item], "usage": usage}},
-    ]
+        return web.json_response(events[-1]["response"])
+    answer = await begin(request)
     for number, event in enumerate(events):
-        data = compact({**event, "sequence_number": number})
-        await answer.write(b"event: " + event["type"].encode() + b"\ndata: " + data + b"\n\n")
+        await answer.write(named({**event, "sequence_number": number}))
     await answer.write_eof()
     return answer
+
+
+def responses_events(said: str, tokens: int = 1) -> list[dict[str, Any]]:
+    usage = {"input_tokens": tokens, "output_tokens": 3, "total_tokens": tokens + 3}
+    text = {"type": "output_text", "text": said, "annotations": []}
+    item = {"id": "i1", "type": "message", "role": "assistant", "status": "completed", "content": [text]}
+    response = {"id": "r1", "object": "response", "created_at": 1, "model": "stub", "status": "completed"}
+    return [
+        {"type": "response.created", "response": {**response, "status": "in_progress", "output": []}},
+        {"type": "response.output_text.delta", "item_id": "i1", "output_index": 0, "delta": said},
+        {"type": "response.completed", "response": {**response, "output": [item], "usage": usage}},
+    ]
 
 
 async def completions(request: web.Request) -> web.StreamResponse:
     body, fault = await fault_of(request)
     if fault is not None:
         return fault
-    choice = {"index": 0, "text": "Hello there", "finish_reason": "stop", "logprobs": None}
+    if not body.get("stream"):
+        return web.json_response({**completion("Hello there"), "usage": usage_of(body)})
+    answer = await begin(request)
+    for text in ("Hello ", "there"):
+        await answer.write(b"data: " + compact(completion(text)) + b"\n\n")
+    if (body.get("stream_options") or {}).get("include_usage"):
+        value = {**completion(""), "choices": [], "usage": usage_of(body)}
+        await answer.write(b"data: " + compact(value) + b"\n\n")
+    await answer.write(b"data: [DONE]\n\n")
+    await answer.write_eof()
+    return answer
+
+
+def completion(text: str) -> dict[str, Any]:
+    choice = {"index": 0, "text": text, "finish_reason": "stop", "logprobs": None}
     head = {"id": "c1", "object": "text_completion", "created": 1, "model": "stub"}
-    return web.json_response({**head, "choices": [choice], "usage": usage_of(body)})
+    return {**head, "choices": [choice]}
 
 
 async def embeddings(request: web.Request) -> web.StreamResponse:
@@ -296,6 +419,17 @@ async def embeddings(request: web.Request) -> web.StreamResponse:
     data = [{"object": "embedding", "index": 0, "embedding": [0.5, 0.25]}]
     usage = {"prompt_tokens": prompt, "total_tokens": prompt}
     return web.json_response({"object": "list", "model": "stub", "data": data, "usage": usage})
+
+
+async def count_tokens(request: web.Request) -> web.Response:
+    """Anthropic's count, which it has for nobody who does not say which version he means."""
+    body = await request.json()
+    request.app[SEEN].append(body)
+    request.app[HEADERS].append(dict(request.headers))
+    if "anthropic-version" not in request.headers:
+        error = {"type": "invalid_request_error", "message": "anthropic-version: header is required"}
+        return web.json_response({"type": "error", "error": error}, status=400)
+    return web.json_response({"input_tokens": usage_of(body)["prompt_tokens"]})
 
 
 async def tokenize(request: web.Request) -> web.Response:
@@ -321,9 +455,10 @@ async def told(request: web.Request) -> web.Response:
 def make(chunks: int = 50) -> web.Application:
     app = web.Application(client_max_size=1 << 30)
     app[CHUNKS] = chunks
-    app[STARTED], app[CANCELLED], app[SEEN] = [], [], []
+    app[STARTED], app[CANCELLED], app[SEEN], app[HEADERS] = [], [], [], []
     app.router.add_post("/v1/chat/completions", chat)
     app.router.add_post("/v1/messages", anthropic)
+    app.router.add_post("/v1/messages/count_tokens", count_tokens)
     app.router.add_post("/v1/responses", responses)
     app.router.add_post("/v1/completions", completions)
     app.router.add_post("/v1/embeddings", embeddings)

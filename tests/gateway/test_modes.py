@@ -73,6 +73,16 @@ def test_who_decides_the_mode(gateway: RunningGateway, upstream: Stub) -> None:
     assert (wrong.status, wrong.json["error"]["code"]) == (400, "invalid_mode")
 
 
+def test_a_pattern_for_all_models(start_gateway: Gateways, upstream: Stub) -> None:
+    settings = config(upstream, "evict").partition("[policy]")[0]
+    gateway = start_gateway(config=settings + '[models."*"]\nmax_ctx = 700\n[models.small]\nmax_ctx = 30\n')
+    answer = gateway.post(PATH, chat(talk(1)))
+    used, left = (int(answer.headers[f"x-tokenbox-{name}"]) for name in ("input-tokens", "remaining"))
+    assert used + 10 + left == 700
+    small = gateway.post(PATH, chat(talk(1), "small"))
+    assert (small.status, small.json["tokenbox"]["window"]) == (400, 30)
+
+
 def test_the_window_is_kept_to_the_token(gateway: RunningGateway) -> None:
     fits = gateway.post(PATH, chat(talk(3)))
     left = int(fits.headers["x-tokenbox-remaining"])

@@ -172,7 +172,11 @@ KEYS: tuple[Key, ...] = (
     Key("gateway.state", Kind.PATH, "Folder of what is not in the database yet."),
     Key("gateway.when_away", Kind.CHOICE, "Quotas whose store is away.", "closed", ("closed", "open")),
     Key("gateway.body_bytes", Kind.COUNT, "Largest body of a request, in bytes.", 32 << 20),
+    Key("gateway.head_seconds", Kind.SECONDS, "How long the head of a request may take.", Decimal(20)),
+    Key("gateway.body_seconds", Kind.SECONDS, "How long its body may take.", Decimal(60)),
+    Key("gateway.send_seconds", Kind.SECONDS, "How long a client may read nothing.", Decimal(60)),
     Key("gateway.idle_seconds", Kind.SECONDS, "How long an upstream may be silent.", Decimal(300)),
+    Key("gateway.total_seconds", Kind.SECONDS, "How long an answer may take in all.", Decimal(3600)),
     Key("routes.*.mode", Kind.CHOICE, "The mode of a route: chat, completions, ...", None, GATEWAY_MODES),
     Key("upstreams.*.url", Kind.ENDPOINT, "The address of the server."),
     Key("upstreams.*.kind", Kind.CHOICE, "What software serves it.", "auto", SERVER_KINDS),
@@ -198,7 +202,8 @@ def key_of(name: KeyName) -> Key | None:
     """The row of a key: the one of just that name, or one with a name of the user's in it."""
     rows = _by_parts()
     if name in rows:
-        return rows[name] if ANY not in name else None
+        # A name of the user's may be "*" only where it is a pattern.
+        return rows[name] if ANY not in name or name[0] == "models" else None
     if len(name) > 1 and (row := rows.get((name[0], ANY, *name[2:]))) is not None:
         return row
     return None

@@ -190,7 +190,9 @@ def unknown_key(name: KeyName) -> str:
     known = names_near(name)
     near = [key_text((*name[:-1], word)) for word in difflib.get_close_matches(name[-1][:100], known, 1)]
     if not known:
-        near = difflib.get_close_matches(key_text(name)[:100], [key.name for key in KEYS], 1)
+        near = difflib.get_close_matches(
+            key_text(name)[:100], [key.name.replace(ANY, "NAME") for key in KEYS], 1
+        )
     if near:
         hint = f"Did you mean {near[0]}?"
     elif known:

@@ -177,7 +177,7 @@ class Request:
         data = await self.incoming.body(limits.body, limits.body_seconds)
         async with Presence(self.incoming, self.outcome):
             call = read_call(self.protocol, data, limits)
-            call = self.call = self.asked = replace(call, client_key=grant.forwarded_key)
+            call = self.call = self.asked = replace(call, client_auth=grant.client_auth)
             grant.check(call.model)
             mode = self._mode(grant, call.model)
             upstream = self.upstream = await services.models.upstream_of(call.model)
@@ -257,7 +257,7 @@ class Request:
         """Send it on and pass the answer back."""
         assert self.verdict is not None  # noqa: S101  # judged before
         body, hide_usage = self.services.asking.body_for(call, upstream)
-        headers = upstream.forwarded(self.incoming.headers, grant.forwarded_key)
+        headers = upstream.forwarded(self.incoming.headers, grant.client_auth)
         headers.append((b"x-request-id", self.request_id.encode()))
         async with upstream.place():
             self.services.began(self)
@@ -384,7 +384,10 @@ class Presence:
 
 
 def of_body(error: BodyTooLarge | BodyTimeout) -> Refusal:
-    return Refusal(413 if isinstance(error, BodyTooLarge) else 408, error.code, error.message)
+    if isinstance(error, BodyTooLarge):
+        return Refusal(413, error.code, error.message)
+    # What may still come of the body is not waited for (RFC 9110, 15.5.9).
+    return Refusal(408, error.code, error.message, headers=((b"connection", b"close"),))
 
 
 def _request_id(incoming: Incoming) -> str:

@@ -28,7 +28,7 @@ class Call:
     stream: bool
     max_output: int | None
     choices: int
-    client_key: str | None = field(default=None, repr=False)
+    client_auth: tuple[tuple[bytes, bytes], ...] = field(default=(), repr=False)
 
     @property
     def input(self) -> Any:  # noqa: ANN401  # whatever the client sent

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 # Where `tokenbox proof` looks.
 PROOFS = ".tokenbox/proof"
 _POLICY = ("max_ctx", "reserve_out", "headroom", "tokenizer", "mode")
+# As Limits has them.
+_SECONDS = ("head_seconds", "body_seconds", "send_seconds", "idle_seconds", "total_seconds")
 _ROUTES = {protocol.name: path for path, protocol in PROTOCOLS.items()}
 
 
@@ -46,16 +48,15 @@ def settings_from(
     keys = config.value("gateway.keys")
     database = _text(config, "gateway.database") or _text(config, "store.database")
     state = _text(config, "gateway.state")
-    port, low_water, body, idle = (
-        config.value(f"gateway.{name}") for name in ("port", "low_water", "body_bytes", "idle_seconds")
-    )
+    port, low_water, body = (config.value(f"gateway.{name}") for name in ("port", "low_water", "body_bytes"))
+    seconds: dict[str, Any] = {name: float(str(config.value(f"gateway.{name}"))) for name in _SECONDS}
     return Settings(
         upstreams=tuple(servers),
         mode=Mode(str(config.value("gateway.mode"))),
         modes=_modes(config),
         models={name: _model(config, name) for name in config.names("models")},
         default_model=_model(config, None),
-        limits=replace(Limits(), body=int(str(body)), idle_seconds=float(str(idle))),
+        limits=replace(Limits(), body=int(str(body)), **seconds),
         host=host,
         port=int(str(port)),
         low_water=cast("LowWater", low_water),

@@ -215,7 +215,7 @@ class RequestCounting:
             and not isinstance(call.input, str)
         ):
             return None  # several prompts, or tokens
-        status, answer = await upstream.ask(way.path, way.body(call), call.client_key)
+        status, answer = await upstream.ask(way.path, way.body(call), call.client_auth)
         if status in _UNSUPPORTED:
             self._unsupported.add((upstream.name, way.path))
             return None

@@ -48,7 +48,8 @@ class KeyDoor:
             raise _unauthorized("invalid_key", "The key is not known here, has expired or was revoked.")
         modes = frozenset(Mode(mode) for mode in key.modes) if key.modes else frozenset(Mode)
         # The first mode of a key that may not do all is its own.
-        return Grant(key.id, modes, Mode(key.modes[0]) if key.modes else None, None, key.quotas, key)
+        own = Mode(key.modes[0]) if key.modes else None
+        return Grant(key.id, modes, own, quotas=key.quotas, key=key)
 
     async def _find(self, secret: str) -> GatewayKey | None:
         digest, now = digest_of(secret), time.monotonic()

@@ -99,6 +99,8 @@ class Relay:
                 self.outcome.usage = tap.usage
                 if out:
                     await self._send_piece(out)
+                if tap.is_garbled:
+                    raise WireError(Failure.GARBLED)  # noqa: TRY301  # as the connection would say
             if rest := tap.rest():
                 await self._send_piece(rest)
             if not tap.whole:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.errors import ContextCriticalOverflow, TokenboxError
-from tokenbox.gateway.asgi import Reply
+from tokenbox.gateway.asgi import Reply, json_bytes
 from tokenbox.gateway.calls import bad, read_call, read_object
 from tokenbox.gateway.library import enforcement_of, layout_of, named_tokenizer, plan_of
 from tokenbox.gateway.protocols import CHAT, COMPLETIONS, MESSAGES, RESPONSES
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from tokenbox.gateway.app import Gateway
     from tokenbox.gateway.asgi import Incoming
     from tokenbox.gateway.build import Standing
+    from tokenbox.gateway.calls import Call
     from tokenbox.gateway.protocols import Protocol
+    from tokenbox.gateway.services import Grant
     from tokenbox.gateway.upstream import Upstream
     from tokenbox.tokenizers.protocol import Tokenizer
 
@@ -130,8 +133,8 @@ class Routes:
 
     def _counts(self, protocol: Protocol) -> Callable[[Incoming, str], Any]:
         async def count(incoming: Incoming, _: str) -> Reply:
-            body, model, upstream = await self._asked(incoming)
-            call = read_call(protocol, _bytes({**body, "model": model}), self.standing.settings.limits)
+            grant, body, model, upstream = await self._asked(incoming)
+            call = self._call(protocol, {**body, "model": model}, grant)
             counted = await self.standing.counting.count(call, upstream)
             value: dict[str, object] = {"input_tokens": counted.tokens}
             if protocol is not MESSAGES:
@@ -143,23 +146,23 @@ class Routes:
 
     async def tokenize(self, incoming: Incoming, request_id: str) -> Reply:
         """llama.cpp's form: the upstream's own answer where it has one, else the tokens counted with here."""
-        body, model, upstream = await self._asked(incoming)
+        grant, body, model, upstream = await self._asked(incoming)
         content = body.get("content")
         if not isinstance(content, str):
             raise bad("content is the text to tokenize.", "content")
         if self.standing.speaks_tokenize(upstream):
-            status, answer = await upstream.ask("/tokenize", body)
+            status, answer = await upstream.ask("/tokenize", body, grant.client_auth)
             if status == 200 and isinstance(answer, dict):  # noqa: PLR2004
                 return Reply.of(answer)
         return Reply.of({"tokens": await self._encoded(upstream, model, content)})
 
     async def detokenize(self, incoming: Incoming, request_id: str) -> Reply:
-        body, model, upstream = await self._asked(incoming)
+        grant, body, model, upstream = await self._asked(incoming)
         tokens = body.get("tokens")
         if not isinstance(tokens, list) or not all(type(token) is int for token in tokens):
             raise bad("tokens is a list of whole numbers.", "tokens")
         if self.standing.speaks_tokenize(upstream):
-            status, answer = await upstream.ask("/detokenize", body)
+            status, answer = await upstream.ask("/detokenize", body, grant.client_auth)
             if status == 200 and isinstance(answer, dict):  # noqa: PLR2004
                 return Reply.of(answer)
         tokenizer = self.standing.local(upstream, model).tokenizer
@@ -167,18 +170,16 @@ class Routes:
 
     async def tokenize_v1(self, incoming: Incoming, request_id: str) -> Reply:
         """A text, or messages with tools: the count, the tokens of a text, and the model's window."""
-        body, model, upstream = await self._asked(incoming)
+        grant, body, model, upstream = await self._asked(incoming)
         room = await self.standing.models.room(upstream, model)
         text = next(
             (body[key] for key in ("prompt", "content", "text") if isinstance(body.get(key), str)), None
         )
         shown: dict[str, object] = {"max_model_len": room.window}
         if text is None and isinstance(body.get("messages"), list):
-            call = read_call(CHAT, _bytes({**body, "model": model}), self.standing.settings.limits)
+            call = self._call(CHAT, {**body, "model": model}, grant)
         elif text is not None:
-            call = read_call(
-                COMPLETIONS, _bytes({"model": model, "prompt": text}), self.standing.settings.limits
-            )
+            call = self._call(COMPLETIONS, {"model": model, "prompt": text}, grant)
             if body.get("return_tokens", True) is not False:
                 local = self.standing.local(upstream, model)
                 shown["tokens"] = await self._encoded(upstream, model, text) if local.certain else None
@@ -243,8 +244,8 @@ class Routes:
         limits = self.standing.settings.limits
         return read_object(await incoming.body(limits.body, limits.body_seconds), limits)
 
-    async def _asked(self, incoming: Incoming) -> tuple[dict[str, Any], str, Upstream]:
-        """The body, the model it is about, and who answers for that."""
+    async def _asked(self, incoming: Incoming) -> tuple[Grant, dict[str, Any], str, Upstream]:
+        """Who asks, the body, the model it is about, and who answers for that."""
         grant = await self.standing.door.admit(incoming)
         body = await self._body(incoming)
         named = body.get("model")
@@ -252,7 +253,12 @@ class Routes:
             raise bad("model is the name of a model.", "model")
         model = await self._only_model() if named is None else named
         grant.check(model)
-        return body, model, await self.standing.models.upstream_of(model)
+        return grant, body, model, await self.standing.models.upstream_of(model)
+
+    def _call(self, protocol: Protocol, body: dict[str, Any], grant: Grant) -> Call:
+        """The body as a call that is only counted."""
+        call = read_call(protocol, json_bytes(body), self.standing.settings.limits)
+        return replace(call, client_auth=grant.client_auth)
 
     async def _only_model(self) -> str:
         """The model meant where none is named: the only one there is."""
@@ -269,9 +275,3 @@ class Routes:
         tokenizer = self.standing.local(upstream, model).tokenizer
         found: list[int] = await self._worked(lambda: tokenizer.encode(text))
         return found
-
-
-def _bytes(body: dict[str, Any]) -> bytes:
-    from tokenbox.gateway.asgi import json_bytes  # noqa: PLC0415
-
-    return json_bytes(body)

@@ -13,6 +13,8 @@ from tokenbox.gateway.asgi import json_bytes
 if TYPE_CHECKING:
     import asyncio
 
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
     from tokenbox.gateway.app import Gateway
     from tokenbox.gateway.settings import Limits
 
@@ -29,6 +31,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     limits: Limits
     _head = 0
+    _in_head = False
     _pending = 0
     _timer: asyncio.TimerHandle | None = None
 
@@ -37,7 +40,7 @@ class BoundedProtocol(HttpToolsProtocol):
         # A client that takes nothing of what was sent has gone: the kernel then ends the connection.
         connection = transport.get_extra_info("socket")
         if connection is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
-            milliseconds = int(self.limits.send_seconds * 1000)
+            milliseconds = max(1, int(self.limits.send_seconds * 1000))
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
         self._await_head()
 
@@ -48,8 +51,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._head = 0
-        if self._timer is None:
-            self._await_head()
+        self._in_head = True
+        self._await_head()
 
     def on_url(self, url: bytes) -> None:
         self._grow(len(url))
@@ -60,6 +63,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
+        self._in_head = False
         self._stop_timer()
         if not self.transport.is_closing():
             super().on_headers_complete()
@@ -69,9 +73,12 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         super().data_received(data)
         # A header without an end is never handed over, so what came of the head is bounded here.
-        self._pending = 0 if self._timer is None else self._pending + len(data)
+        self._pending = self._pending + len(data) if self._in_head else 0
         if self._pending > self.limits.headers:
             self._grow(self._pending)
+        if self._timer is None and not self._is_answering and self.timeout_keep_alive_task is None:
+            # Bytes that are no head, such as the rest of a body that nobody read, stop uvicorn's own timer.
+            self._await_head()
 
     def send_400_response(self, msg: str) -> None:
         """Uvicorn's own is plain text."""
@@ -84,12 +91,18 @@ class BoundedProtocol(HttpToolsProtocol):
                 _TOO_LARGE, "headers_too_large", f"the head has more than {self.limits.headers:,} bytes"
             )
 
+    @property
+    def _is_answering(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle  # None before the first request
+        return cycle is not None and not cycle.response_complete
+
     def _await_head(self) -> None:
+        self._stop_timer()
         self._timer = self.loop.call_later(self.limits.head_seconds, self._too_slow)
 
     def _too_slow(self) -> None:
         self._timer = None
-        if not self._pending:
+        if self._is_answering or not self._in_head:
             self.transport.close()
             return
         self._refuse(

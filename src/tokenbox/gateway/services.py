@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 class Grant:
     """What whoever asks may do.
 
-    ``key_id`` is None without keys; ``forwarded_key`` is the client's own key, which goes to an upstream that
-    has none of its own, and nowhere else.
+    ``key_id`` is None without keys; ``client_auth`` is the client's own key, in the headers it came in: they
+    go to an upstream that has none of its own, and nowhere else.
     """
 
     key_id: str | None = None
     modes: frozenset[Mode] = frozenset(Mode)
     mode: Mode | None = None
-    forwarded_key: str | None = field(default=None, repr=False)
+    client_auth: tuple[tuple[bytes, bytes], ...] = field(default=(), repr=False)
     quotas: tuple[Quota, ...] = ()
     key: GatewayKey | None = None
 
@@ -209,11 +209,17 @@ class Services(Protocol):
         ...
 
 
+# Where clients of OpenAI's, Anthropic's and Azure's API send their keys. Anthropic takes some only with a
+# word in the last.
+AUTH_HEADERS = (b"authorization", b"x-api-key", b"api-key", b"anthropic-beta")
+
+
 class OpenDoor:
     """No keys: everybody who reaches the port may do everything. Only on loopback."""
 
     async def admit(self, incoming: Incoming) -> Grant:
-        return Grant(forwarded_key=bearer(incoming))
+        given = incoming.headers
+        return Grant(client_auth=tuple((name, given[name]) for name in AUTH_HEADERS if name in given))
 
 
 class NoAccounts:

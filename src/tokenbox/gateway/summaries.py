@@ -97,7 +97,7 @@ class ModelSummaries:
         async with services.accounts.reserved(errand, errand.grant), upstream.place():
             services.began(errand)
             errand.was_sent = True
-            status, answer = await upstream.ask(CHAT.path, call.body, errand.grant.forwarded_key, SECONDS)
+            status, answer = await upstream.ask(CHAT.path, call.body, errand.grant.client_auth, SECONDS)
             outcome = errand.outcome
             outcome.status = 504 if status is None else status
             outcome.used_nothing = status is not None and status != _OK

@@ -33,6 +33,8 @@ class Tap:
         self._last = b""
         self.events = 0
         self.error: dict[str, Any] | None = None
+        # Whether an event came that is no whole JSON; from there on nothing is passed.
+        self.is_garbled = False
 
     def feed(self, data: bytes) -> bytes:
         """What the client gets for ``data``; maybe nothing yet."""
@@ -40,7 +42,12 @@ class Tap:
             self.events += data.count(b"\n\n")
             self._last = data[data.rfind(b"\n\n", 0, -2) + 2 :]
             return data
-        out = [self._pass(frame) for frame in self._frames.feed(data)]
+        out = []
+        for frame in self._frames.feed(data):
+            self.is_garbled = self.is_garbled or not _ends_well(frame)
+            if self.is_garbled:
+                break
+            out.append(self._pass(frame))
         if self._started and out:
             out.insert(0, self._started)
             self._started = b""
@@ -50,15 +57,17 @@ class Tap:
         """Whether it is whole frames in which there is nothing to read: most of a stream."""
         return (
             self._frames.is_empty
-            and data.endswith(b"\n\n")
+            and data.endswith(b"}\n\n")
+            and data.count(b"\n\n") == data.count(b"}\n\n")
             and b'"error"' not in data
             and not (b'"usage"' in data and _USAGE.search(data))
         )
 
     def rest(self) -> bytes:
-        """What is left at the end of the stream: a frame without its empty line."""
+        """What is left at the end of the stream: a frame without its empty line. Half of one is nothing."""
         rest = self._frames.rest()
-        return self._pass(rest) if rest.strip() else b""
+        is_whole = object_of(rest) is not None or data_of(rest) == b"[DONE]"
+        return self._pass(rest) if is_whole else b""
 
     @property
     def whole(self) -> bool:
@@ -106,6 +115,14 @@ class Tap:
                 for new, old in zip(_figures(found), _figures(before), strict=True)
             )
         )
+
+
+def _ends_well(frame: bytes) -> bool:
+    """Whether the JSON in a frame, if there is any, comes to its end."""
+    if frame.rstrip().endswith((b"}", b"[DONE]")):
+        return True
+    data = data_of(frame)
+    return data is None or not data.lstrip().startswith(b"{") or data.rstrip().endswith(b"}")
 
 
 def _is_error(value: dict[str, Any]) -> bool:

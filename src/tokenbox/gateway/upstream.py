@@ -13,7 +13,7 @@ from tokenbox.gateway.wire import BadHeader, Failure, Wire, WireError
 from tokenbox.providers.kinds import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Iterable, Mapping
 
     from tokenbox.gateway.asgi import Headers
     from tokenbox.gateway.settings import Limits, UpstreamSettings
@@ -103,15 +103,15 @@ class Upstream:
             raise Refusal(400, "invalid_request", "A header has characters that no header has.") from None
 
     async def ask(
-        self, path: str, body: object, client_key: str | None = None, seconds: float = 10.0
+        self, path: str, body: object, client_auth: Iterable[tuple[bytes, bytes]] = (), seconds: float = 10.0
     ) -> tuple[int | None, object]:
         """The answer to a small question of ours: its status, None where there is none now, and its JSON."""
-        return await self._asked("POST", path, json_bytes(body), client_key, seconds)
+        return await self._asked("POST", path, json_bytes(body), client_auth, seconds)
 
     async def _asked(
-        self, method: str, path: str, data: bytes, client_key: str | None, seconds: float
+        self, method: str, path: str, data: bytes, client_auth: Iterable[tuple[bytes, bytes]], seconds: float
     ) -> tuple[int | None, object]:
-        headers = self.forwarded({b"content-type": b"application/json"}, client_key)
+        headers = self.forwarded(self._asked_with, client_auth)
         try:
             async with asyncio.timeout(seconds):
                 answer = await self._wire.request(method, path.encode(), headers, data)
@@ -126,7 +126,7 @@ class Upstream:
 
     async def look(self, path: str, seconds: float = 2.0) -> tuple[int | None, object]:
         """The answer to a GET of ours."""
-        return await self._asked("GET", path, b"", None, seconds)
+        return await self._asked("GET", path, b"", (), seconds)
 
     def can_become(self, settings: UpstreamSettings) -> bool:
         """Whether these settings are of the same server with the same places."""
@@ -147,21 +147,32 @@ class Upstream:
             headers=((b"retry-after", b"1"),),
         )
 
-    def forwarded(self, headers: Mapping[bytes, bytes], client_key: str | None) -> Headers:
-        """The request's headers as the server gets them: its own key, or the client's where it has none."""
-        out = [
-            (name, value)
+    def forwarded(
+        self, headers: Mapping[bytes, bytes], client_auth: Iterable[tuple[bytes, bytes]]
+    ) -> Headers:
+        """The request's headers as the server gets them: with its own key, else ``client_auth``."""
+        out = {
+            name: value
             for name, value in headers.items()
             if name not in NOT_FORWARDED and not name.startswith(OURS)
-        ]
-        key = self.settings.key if self.settings.key is not None else client_key
-        if key is not None:
-            if self.kind is Kind.ANTHROPIC:
-                out.append((b"x-api-key", key.encode("latin-1", "replace")))
-            else:
-                out.append((b"authorization", b"Bearer " + key.encode("latin-1", "replace")))
-        out.append((b"accept-encoding", b"identity"))
-        return out
+        }
+        key = self.settings.key
+        if key is None:
+            out.update(client_auth)
+        elif self.kind is Kind.ANTHROPIC:
+            out[b"x-api-key"] = key.encode("latin-1", "replace")
+        else:
+            out[b"authorization"] = b"Bearer " + key.encode("latin-1", "replace")
+        out[b"accept-encoding"] = b"identity"
+        return list(out.items())
+
+    @property
+    def _asked_with(self) -> dict[bytes, bytes]:
+        """The headers of questions of our own."""
+        headers = {b"content-type": b"application/json"}
+        if self.kind is Kind.ANTHROPIC:
+            headers[b"anthropic-version"] = b"2023-06-01"
+        return headers
 
     def withheld(self, data: bytes) -> bytes:
         """``data`` without the operator's key: servers quote keys in errors, and some echo what they get."""

@@ -322,11 +322,11 @@ class Connection(asyncio.Protocol):
     def _tick(self) -> None:
         """One timer for all deadlines: it looks when the nearest may have come."""
         self._timer = None
+        now = self._loop.time()
+        if self._is_paused:  # the client is who is slow, and has a limit of its own
+            self._deadline = max(self._deadline, now + 1.0)
         due = min(self._deadline, self._end)
-        if (
-            self._is_paused or self._loop.time() < due
-        ):  # the client is who is slow, and has a limit of its own
-            due = max(due, self._loop.time() + 1.0) if self._is_paused else due
+        if now < due:
             self._timer = self._loop.call_at(due, self._tick)
         elif self._is_whole:
             self.close()  # it was kept for nothing
