@@ -6,10 +6,11 @@ import hashlib
 import inspect
 import json
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from tokenbox.content.message import InvalidMessage, Message, UndeclaredCost, check_tools
+from tokenbox.content.message import InvalidMessage, Message, Role, UndeclaredCost, check_tools
 from tokenbox.errors import MissingExtra, TokenizerError, UnsupportedOperation
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 from tokenbox.tokenizers.registry import get
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 LLAMA_CPP: Final = "llama.cpp"
 TRANSFORMERS: Final = "transformers"
+_ROLES: Final = frozenset(role.value for role in Role)
 # Characters of messages that are kept with their counts.
 _REMEMBERED: Final = 4_000_000
 
@@ -75,7 +77,7 @@ class ChatFormat:
     @staticmethod
     def openai(model: str) -> OpenAIFormat:
         """The published rules of OpenAI's chat models; an estimate where they are not published."""
-        return OpenAIFormat(model)
+        return _openai(*OpenAIFormat.rules(model))
 
     @staticmethod
     def from_server(count: ServerCount, name: str, *, exact: bool = True) -> ServerFormat:
@@ -190,18 +192,21 @@ class OpenAIFormat(ChatFormat):
     _OLDER: ClassVar = ("gpt-4-", "gpt-3.5-turbo", "gpt-35-turbo")
     _PUBLISHED: ClassVar = ("gpt-4o", "gpt-4-", "gpt-3.5-turbo", "gpt-35-turbo")
 
-    def __init__(self, model: str) -> None:
+    @classmethod
+    def rules(cls, model: str) -> tuple[bool, bool]:
+        """Whether the model is an older one, and whether its rules are published."""
         known = f"{model}-"
-        older = known.startswith(self._OLDER)
+        return known.startswith(cls._OLDER), known.startswith(cls._PUBLISHED)
+
+    def __init__(self, *, older: bool, published: bool) -> None:
         self._tokenizer = get("cl100k_base" if older else "o200k_base")
         # What a function costs to begin with.
         self._function = 10 if older else 7
         inner = self._tokenizer.identity
         digest = hashlib.sha256(f"openai/1:{inner.fingerprint}:{self._function}".encode()).hexdigest()
-        published = known.startswith(self._PUBLISHED)
         self.identity = TokenizerIdentity(f"{inner.name} openai", "1", digest, published)
-        self._counts: dict[Message, int] = {}
-        self._plain: dict[tuple[str, str], int] = {}
+        # Messages by what they are, and plain ones by role and text, which need not be read again.
+        self._counts: dict[Message | tuple[str, str], int] = {}
         self._remembered = 0
 
     def exact_for(self, messages: Sequence[MessageLike], tools: Tools = None) -> bool:
@@ -218,17 +223,20 @@ class OpenAIFormat(ChatFormat):
         others = []
         for message in messages:
             plain = _plain(message)
-            known = None if plain is None else self._plain.get(plain)
-            if known is None:
+            if plain is None:
                 read = Message.of(message)
-                known = self._message(read)
-                if plain is not None:
-                    self._plain[plain] = known
-                else:
-                    others.append(read)
-            total += known
+                others.append(read)
+                total += self._message(read)
+            else:
+                known = self._counts.get(plain)
+                total += self._plain(plain) if known is None else known
         total += _declared(others) if others else 0
         return total + (self._tools(_tool_mappings(tools)) if tools else 0)
+
+    def _plain(self, message: tuple[str, str]) -> int:
+        role, text = message
+        count = self._tokenizer.count
+        return self._remember(message, 3 + count(role) + count(text), len(text))
 
     def _message(self, message: Message) -> int:
         known = self._counts.get(message)
@@ -237,13 +245,16 @@ class OpenAIFormat(ChatFormat):
             known = 3 + count(message.role.value) + count(message.text)
             known += 0 if message.name is None else 1 + count(message.name)
             known += sum(3 + count(call.name) + count(call.arguments) for call in message.tool_calls)
-            self._remembered += 100 + len(message.counted_text)
-            if self._remembered > _REMEMBERED:  # messages of long ago
-                self._counts.clear()
-                self._plain.clear()
-                self._remembered = 0
-            self._counts[message] = known
+            self._remember(message, known, len(message.counted_text))
         return known
+
+    def _remember(self, message: Message | tuple[str, str], count: int, size: int) -> int:
+        self._remembered += 100 + size
+        if self._remembered > _REMEMBERED:  # messages of long ago
+            self._counts.clear()
+            self._remembered = 0
+        self._counts[message] = count
+        return count
 
     def _tools(self, tools: Sequence[Mapping[str, Any]]) -> int:
         count = self._tokenizer.count
@@ -263,6 +274,12 @@ class OpenAIFormat(ChatFormat):
                     f"{key}:{about.get('type', '')}:{str(about.get('description', '')).rstrip('.')}"
                 )
         return total
+
+
+@cache
+def _openai(older: bool, published: bool) -> OpenAIFormat:  # noqa: FBT001  # a key
+    """One format for all models of the same rules, and for all who count: what it remembers is theirs."""
+    return OpenAIFormat(older=older, published=published)
 
 
 class ServerFormat(ChatFormat):
@@ -346,7 +363,7 @@ def _plain(message: MessageLike) -> tuple[str, str] | None:
     if type(message) is not dict or len(message) != 2:  # noqa: PLR2004
         return None
     role, content = message.get("role"), message.get("content")
-    return (role, content) if type(role) is str and type(content) is str else None
+    return (role, content) if type(content) is str and type(role) is str and role in _ROLES else None
 
 
 def _declared(messages: Sequence[MessageLike]) -> int:

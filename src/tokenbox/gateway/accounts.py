@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tokenbox.gateway.refusals import Refusal
@@ -15,7 +16,6 @@ from tokenbox.store.quotas import QuotaExceeded, QuotaStoreError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
-    from datetime import datetime
 
     from tokenbox.catalog import Price
     from tokenbox.gateway.asgi import Headers
@@ -44,6 +44,9 @@ class Account:
         return limit_headers(tightest, self.now)
 
 
+_NO_ACCOUNT = Account([], [], datetime.min.replace(tzinfo=UTC))
+
+
 class QuotaAccounts:
     """Takes what a request may use at most, in one step with all other processes.
 
@@ -64,13 +67,15 @@ class QuotaAccounts:
         self._later = later
         self._when_away = when_away
 
+    def reserved(self, request: Attempt, grant: Grant) -> AbstractAsyncContextManager[Account]:
+        if grant.key_id is None or not grant.quotas:
+            return nullcontext(_NO_ACCOUNT)
+        return self._reserved(request, grant)
+
     @asynccontextmanager
-    async def reserved(self, request: Attempt, grant: Grant) -> AsyncIterator[Account]:
+    async def _reserved(self, request: Attempt, grant: Grant) -> AsyncIterator[Account]:
         now = self._clock()
         account = Account([], [], now)
-        if grant.key_id is None or not grant.quotas:
-            yield account
-            return
         assert request.call is not None  # noqa: S101  # read before
         assert request.verdict is not None  # noqa: S101  # judged before
         price = self._price(request.call.model, now, request.verdict.counted.tokens)

@@ -13,6 +13,7 @@ from tokenbox.gateway.admission import Counted, Verdict, decision_id, judge, ref
 from tokenbox.gateway.asgi import (
     BodyTimeout,
     BodyTooLarge,
+    Client,
     ClientGone,
     Headers,
     Incoming,
@@ -175,9 +176,8 @@ class Request:
         services, limits = self.services, self.services.settings.limits
         grant = self.grant = await services.door.admit(self.incoming)
         data = await self.incoming.body(limits.body, limits.body_seconds)
-        async with Presence(self.incoming, self.outcome):
-            call = read_call(self.protocol, data, limits)
-            call = self.call = self.asked = replace(call, client_auth=grant.client_auth)
+        with Presence(self.incoming.client, self.outcome):
+            call = self.call = self.asked = read_call(self.protocol, data, limits, grant.client_auth)
             grant.check(call.model)
             mode = self._mode(grant, call.model)
             upstream = self.upstream = await services.models.upstream_of(call.model)
@@ -273,7 +273,6 @@ class Request:
                 upstream=upstream,
                 answer=answer,
                 send=self.send,
-                limits=self.services.settings.limits,
                 request_id=self.request_id,
                 headers=[*self._headers(), *account.headers()],
                 note=note,
@@ -354,33 +353,27 @@ class Request:
 class Presence:
     """A context that is cancelled when the client closes its connection, and then raises ``ClientGone``."""
 
-    def __init__(self, incoming: Incoming, outcome: Outcome) -> None:
-        self._incoming = incoming
+    def __init__(self, client: Client, outcome: Outcome) -> None:
+        self._client = client
         self._outcome = outcome
         self._left = False
-        self._watch: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[Any] | None = None
 
-    async def __aenter__(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101  # a coroutine runs in one
-        self._watch = asyncio.get_running_loop().create_task(self._wait(task))
+    def __enter__(self) -> None:
+        self._task = asyncio.current_task()
+        self._client.on_gone = self._gone
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
-    ) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self._client.on_gone = None
         if self._left and kind is asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None:
-                task.uncancel()
+            if self._task is not None:
+                self._task.uncancel()
             raise ClientGone from None
 
-    async def _wait(self, task: asyncio.Task[Any]) -> None:
-        await self._incoming.gone()
-        if not self._outcome.ended:  # after the last byte, the server says the same of a client that stays
+    def _gone(self) -> None:
+        if self._task is not None and not self._outcome.ended:
             self._left = True
-            task.cancel()
+            self._task.cancel()
 
 
 def of_body(error: BodyTooLarge | BodyTimeout) -> Refusal:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from tokenbox.errors import TokenboxError
 
@@ -34,6 +33,20 @@ class BodyTimeout(TokenboxError):
     code = "body_timeout"
 
 
+class Client(Protocol):
+    """The connection a request came on, as the server that has it tells of it.
+
+    ``on_gone`` is called once when the connection has ended. ``is_late``: the body did not come in time.
+    """
+
+    on_gone: Callable[[], None] | None
+    is_late: bool
+
+
+# Where the server puts it in a request's scope.
+CLIENT = "tokenbox.client"
+
+
 @dataclass(slots=True)
 class Incoming:
     """A request: its head, and its body, which is read at most once."""
@@ -42,19 +55,18 @@ class Incoming:
     path: str
     query: bytes
     headers: dict[bytes, bytes]
-    client: str | None
+    client: Client
     _receive: Receive
     _ended: bool = field(default=False)
 
     @classmethod
     def of(cls, scope: Message, receive: Receive) -> Incoming:
-        client = scope.get("client")
         return cls(
             scope["method"],
             scope["path"],
             scope["query_string"],
             dict(scope["headers"]),
-            None if client is None else client[0],
+            scope["extensions"][CLIENT],
             receive,
         )
 
@@ -64,34 +76,30 @@ class Incoming:
         return None if value is None else value.decode("latin-1").strip()
 
     async def body(self, limit: int, seconds: float) -> bytes:
-        """The whole body. Raises :class:`BodyTooLarge`, :class:`BodyTimeout` and :class:`ClientGone`."""
+        """The whole body, for which the server waits so many seconds.
+
+        Raises :class:`BodyTooLarge`, :class:`BodyTimeout` and :class:`ClientGone`.
+        """
         announced = self.headers.get(b"content-length", b"0")
         if announced.isdigit() and int(announced) > limit:
             raise self._too_large(limit)
         pieces: list[bytes] = []
         size = 0
-        try:
-            async with asyncio.timeout(seconds):
-                while not self._ended:
-                    message = await self._receive()
-                    if message["type"] == "http.disconnect":
-                        raise ClientGone
-                    piece = message.get("body", b"")
-                    size += len(piece)
-                    if size > limit:
-                        raise self._too_large(limit)
-                    pieces.append(piece)
-                    self._ended = not message.get("more_body", False)
-        except TimeoutError:
-            raise BodyTimeout(
-                f"the body did not arrive within {seconds:g} seconds ({size:,} bytes did). Send it again."
-            ) from None
-        return b"".join(pieces)
-
-    async def gone(self) -> None:
-        """Return when the client has closed the connection. Only after the body was read."""
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
+        while not self._ended:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            piece = message.get("body", b"")
+            size += len(piece)
+            if size > limit:
+                raise self._too_large(limit)
+            if self.client.is_late:
+                raise BodyTimeout(
+                    f"the body did not arrive within {seconds:g} seconds ({size:,} bytes did). Send it again."
+                )
+            pieces.append(piece)
+            self._ended = not message.get("more_body", False)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     @staticmethod
     def _too_large(limit: int) -> BodyTooLarge:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenbox.errors import TokenboxError
 from tokenbox.ledger.call import Call, Outcome, Prediction, parse_time, time_text
+from tokenbox.ledger.cost import cost_of
 from tokenbox.ledger.quota import Bucket, Quota, Take
 from tokenbox.ledger.usage import UNKNOWN_USAGE, Usage
 
@@ -129,7 +130,19 @@ class Books:
         """The record of a line: with the prices of the day on which it began."""
         began, tokens = parse_time(entry["began"]), entry["tokens"]
         price = self._price(entry["model"], began, tokens)
-        started = Call(
+        ended: dict[str, Any] = {}
+        if "outcome" in entry:
+            reported = entry["usage"]
+            usage = UNKNOWN_USAGE if reported is None else Usage(**reported)
+            exact = reported is not None
+            ended = {
+                "finished": parse_time(entry["finished"]),
+                "outcome": Outcome(entry["outcome"]),
+                "usage": usage,
+                "exact": exact,
+                "cost": cost_of(usage, price, exact=exact),
+            }
+        return Call(
             id=entry["id"],
             started=began,
             model=entry["model"],
@@ -137,12 +150,8 @@ class Books:
             project=PROJECT,
             session=entry["key"],
             predicted=Prediction.of(tokens, entry["reserved"], price, exact=entry["exact"]),
+            **ended,
         )
-        if "outcome" not in entry:
-            return started
-        usage = UNKNOWN_USAGE if entry["usage"] is None else Usage(**entry["usage"])
-        end, exact = parse_time(entry["finished"]), entry["usage"] is not None
-        return started.end(end, usage, price, exact=exact, outcome=Outcome(entry["outcome"]))
 
     def _tidy_up(self) -> None:
         now = time.monotonic()

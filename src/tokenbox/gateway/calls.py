@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from tokenbox.gateway.protocols import Protocol
     from tokenbox.gateway.settings import Limits
 
+Headers = tuple[tuple[bytes, bytes], ...]
+
 # RFC 8785 and every client are exact up to here; no limit of output is larger.
 _MAX_INTEGER = 2**53 - 1
 _LONGEST_NAME = 256
@@ -28,7 +30,7 @@ class Call:
     stream: bool
     max_output: int | None
     choices: int
-    client_auth: tuple[tuple[bytes, bytes], ...] = field(default=(), repr=False)
+    client_auth: Headers = field(default=(), repr=False)
 
     @property
     def input(self) -> Any:  # noqa: ANN401  # whatever the client sent
@@ -47,7 +49,7 @@ class Call:
         return replace(self, body=body, data=data, max_output=_max_output(self.protocol, body))
 
 
-def read_call(protocol: Protocol, data: bytes, limits: Limits) -> Call:
+def read_call(protocol: Protocol, data: bytes, limits: Limits, client_auth: Headers = ()) -> Call:
     """The call in a body. Raises :class:`Refusal` (400) naming what is wrong with it."""
     body = read_object(data, limits)
     model = body.get("model")
@@ -71,7 +73,8 @@ def read_call(protocol: Protocol, data: bytes, limits: Limits) -> Call:
         choices = 1
     if type(choices) is not int or not 1 <= choices <= 128:  # noqa: PLR2004  # OpenAI's own limit
         raise bad(f"n is a whole number from 1 to 128, not {_shown(choices)}.", "n")
-    return Call(protocol, model, body, data, stream is True, _max_output(protocol, body), choices)
+    most = _max_output(protocol, body)
+    return Call(protocol, model, body, data, stream is True, most, choices, client_auth)
 
 
 def read_object(data: bytes, limits: Limits) -> dict[str, Any]:

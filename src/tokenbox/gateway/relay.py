@@ -7,7 +7,6 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.gateway.asgi import ClientGone
 from tokenbox.gateway.frames import StreamFrameTooLarge
 from tokenbox.gateway.protocols import Style, with_key
 from tokenbox.gateway.refusals import Refusal
@@ -16,9 +15,8 @@ from tokenbox.gateway.upstream import NOT_RETURNED, OURS
 from tokenbox.gateway.wire import Failure, WireError
 
 if TYPE_CHECKING:
-    from tokenbox.gateway.asgi import Headers, Message, Send
+    from tokenbox.gateway.asgi import Headers, Send
     from tokenbox.gateway.calls import Call
-    from tokenbox.gateway.settings import Limits
     from tokenbox.gateway.upstream import Upstream
     from tokenbox.gateway.wire import Connection
     from tokenbox.ledger.usage import Usage
@@ -62,7 +60,6 @@ class Relay:
     upstream: Upstream
     answer: Connection
     send: Send
-    limits: Limits
     request_id: str
     headers: Headers
     note: bytes
@@ -116,7 +113,7 @@ class Relay:
             await self._send_piece(failure.event(self.call.protocol, self.request_id, tap.events))
         await self._start(_OK)
         self.outcome.ended, self.outcome.complete = True, failure is None and tap.error is None
-        await self._bounded({"type": "http.response.body", "body": b"", "more_body": False})
+        await self.send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def error(self) -> None:
         """The upstream's own error, if it has the protocol's shape and tells no secret; else one that has."""
@@ -163,11 +160,11 @@ class Relay:
         data = self.upstream.withheld(data)
         await self._start(status, (b"content-length", str(len(data)).encode()))
         self.outcome.ended = self.outcome.complete = True
-        await self._bounded({"type": "http.response.body", "body": data})
+        await self.send({"type": "http.response.body", "body": data})
 
     async def _send_piece(self, data: bytes) -> None:
         await self._start(_OK)
-        await self._bounded(
+        await self.send(
             {"type": "http.response.body", "body": self.upstream.withheld(data), "more_body": True}
         )
 
@@ -184,15 +181,7 @@ class Relay:
             if name in _RENAMED or not (name in NOT_RETURNED or name in named or name.startswith(OURS))
         ]
         headers = [*theirs, *ours]
-        await self._bounded({"type": "http.response.start", "status": status, "headers": headers})
-
-    async def _bounded(self, message: Message) -> None:
-        """A client that reads nothing is one that has gone."""
-        try:
-            async with asyncio.timeout(self.limits.send_seconds):
-                await self.send(message)
-        except TimeoutError:
-            raise ClientGone from None
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
 
 
 def _said(value: dict[str, Any] | None, data: bytes) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.errors import ContextCriticalOverflow, TokenboxError
@@ -257,8 +256,7 @@ class Routes:
 
     def _call(self, protocol: Protocol, body: dict[str, Any], grant: Grant) -> Call:
         """The body as a call that is only counted."""
-        call = read_call(protocol, json_bytes(body), self.standing.settings.limits)
-        return replace(call, client_auth=grant.client_auth)
+        return read_call(protocol, json_bytes(body), self.standing.settings.limits, grant.client_auth)
 
     async def _only_model(self) -> str:
         """The model meant where none is named: the only one there is."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
     from tokenbox.gateway.build import Standing
     from tokenbox.gateway.settings import Settings
+
+# Objects made since the last look that cause the next; of those, how many looks at the young until the old.
+_COLLECT = (10_000, 20, 20)
 
 
 class GatewayProblem(TokenboxError):
@@ -87,10 +91,17 @@ async def _serve(
             return
         standing.reload(settings)
 
+    _spare_the_collector()
     if hasattr(signal, "SIGHUP"):
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
     with suppress(SystemExit):  # uvicorn's way to say that the port is taken
         await server.serve()
+
+
+def _spare_the_collector() -> None:
+    """What is here at the start stays, and requests make few cycles: look seldom, and not at all of it."""
+    gc.freeze()
+    gc.set_threshold(*_COLLECT)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from tokenbox.gateway.asgi import json_bytes
+from tokenbox.gateway.asgi import CLIENT, json_bytes
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
@@ -27,32 +28,48 @@ _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\ncontent-type: application/json\r\n
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol, which has no bounds of its own for what comes before the body."""
+    """uvicorn's protocol, which has no bounds of its own for how slow a client may be.
+
+    A client has three deadlines: for the head it has begun, for the body after it, and for taking what was
+    sent to it. One timer serves them all, and is not set anew for each request: it looks when the nearest
+    may have passed. Fulfils :class:`~tokenbox.gateway.asgi.Client`.
+    """
 
     limits: Limits
+    on_gone: Callable[[], None] | None = None
+    is_late = False
     _head = 0
     _in_head = False
     _pending = 0
+    _head_due: float | None = None
+    _body_due: float | None = None
+    _reading_due: float | None = None
+    _unsent = 0
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401
         super().connection_made(transport)
-        # A client that takes nothing of what was sent has gone: the kernel then ends the connection.
+        # A client that has gone without a word: the kernel then ends the connection.
         connection = transport.get_extra_info("socket")
         if connection is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
             milliseconds = max(1, int(self.limits.send_seconds * 1000))
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
-        self._await_head()
+        self._head_due = self._in(self.limits.head_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_timer()
+        if self._timer is not None:
+            self._timer.cancel()
         super().connection_lost(exc)
+        if self.on_gone is not None:
+            self.on_gone()
+
+    # What the parser finds.
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._head = 0
-        self._in_head = True
-        self._await_head()
+        self.scope["extensions"] = {CLIENT: self}  # type: ignore[dict-item]  # ASGI's own are plain data
+        self._head, self._in_head, self.is_late = 0, True, False
+        self._head_due = self._in(self.limits.head_seconds)
 
     def on_url(self, url: bytes) -> None:
         self._grow(len(url))
@@ -63,10 +80,16 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        self._in_head = False
-        self._stop_timer()
+        self._in_head, self._head_due = False, None
         if not self.transport.is_closing():
+            self._body_due = self._in(self.limits.body_seconds)
             super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._body_due = None
+        super().on_message_complete()
+
+    # What the event loop does.
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
@@ -76,9 +99,63 @@ class BoundedProtocol(HttpToolsProtocol):
         self._pending = self._pending + len(data) if self._in_head else 0
         if self._pending > self.limits.headers:
             self._grow(self._pending)
-        if self._timer is None and not self._is_answering and self.timeout_keep_alive_task is None:
+        if self._head_due is None and self.timeout_keep_alive_task is None and not self._is_answering:
             # Bytes that are no head, such as the rest of a body that nobody read, stop uvicorn's own timer.
-            self._await_head()
+            self._head_due = self._in(self.limits.head_seconds)
+
+    def pause_writing(self) -> None:
+        self._await_reading()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._reading_due = None
+        super().resume_writing()
+
+    # The deadlines.
+
+    def _in(self, seconds: float) -> float:
+        """A deadline so many seconds from now, with the timer set."""
+        due = self.loop.time() + seconds
+        if self._timer is None or self._timer.when() > due:
+            self._set_timer(due)
+        return due
+
+    def _set_timer(self, due: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.loop.call_at(due, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        now = self.loop.time()
+        if self._head_due is not None and self._head_due <= now:
+            self._head_due = None
+            self._head_is_late()
+        if self._body_due is not None and self._body_due <= now:
+            self._body_due = None
+            self.is_late = True
+            self.cycle.message_event.set()  # who waits for the body finds out
+        if self._reading_due is not None and self._reading_due <= now:
+            self._reading_due = None
+            if self.transport.get_write_buffer_size() < self._unsent:
+                self._await_reading()  # it takes some, if slowly
+            else:
+                self.transport.abort()
+        due = [due for due in (self._head_due, self._body_due, self._reading_due) if due is not None]
+        if due:
+            self._set_timer(min(due))
+
+    def _await_reading(self) -> None:
+        self._unsent = self.transport.get_write_buffer_size()
+        self._reading_due = self._in(self.limits.send_seconds)
+
+    def _head_is_late(self) -> None:
+        if self._is_answering or not self._in_head:
+            self.transport.close()
+            return
+        self._refuse(
+            _TOO_SLOW, "head_timeout", f"no whole request within {self.limits.head_seconds:g} seconds"
+        )
 
     def send_400_response(self, msg: str) -> None:
         """Uvicorn's own is plain text."""
@@ -95,24 +172,6 @@ class BoundedProtocol(HttpToolsProtocol):
     def _is_answering(self) -> bool:
         cycle: RequestResponseCycle | None = self.cycle  # None before the first request
         return cycle is not None and not cycle.response_complete
-
-    def _await_head(self) -> None:
-        self._stop_timer()
-        self._timer = self.loop.call_later(self.limits.head_seconds, self._too_slow)
-
-    def _too_slow(self) -> None:
-        self._timer = None
-        if self._is_answering or not self._in_head:
-            self.transport.close()
-            return
-        self._refuse(
-            _TOO_SLOW, "head_timeout", f"no whole request within {self.limits.head_seconds:g} seconds"
-        )
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
     def _refuse(self, head: bytes, code: str, message: str) -> None:
         if self.transport.is_closing():

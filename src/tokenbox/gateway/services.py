@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -11,7 +11,6 @@ from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.settings import Mode
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from datetime import datetime
 
     from tokenbox.gateway.admission import Counted, Room, Verdict
@@ -225,9 +224,8 @@ class OpenDoor:
 class NoAccounts:
     """No quotas."""
 
-    @asynccontextmanager
-    async def reserved(self, request: Attempt, grant: Grant) -> AsyncIterator[Account]:
-        yield self
+    def reserved(self, request: Attempt, grant: Grant) -> AbstractAsyncContextManager[Account]:
+        return nullcontext(self)
 
     def headers(self) -> Headers:
         return []

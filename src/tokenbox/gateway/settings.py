@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -121,13 +122,14 @@ class Settings:
         own = self.models.get(name)
         if own is None:
             own = next((found for pattern, found in self.models.items() if fnmatchcase(name, pattern)), None)
-        if own is None:
-            return self.default_model
-        return ModelSettings(
-            **{
-                field.name: getattr(
-                    self.default_model if getattr(own, field.name) is None else own, field.name
-                )
-                for field in fields(ModelSettings)
-            }
-        )
+        return self.default_model if own is None else _completed(own, self.default_model)
+
+
+@lru_cache(maxsize=1024)
+def _completed(own: ModelSettings, default: ModelSettings) -> ModelSettings:
+    return ModelSettings(
+        **{
+            field.name: getattr(default if getattr(own, field.name) is None else own, field.name)
+            for field in fields(ModelSettings)
+        }
+    )

@@ -26,6 +26,8 @@ Take = Callable[[Sequence[dict[str, Any]]], Sequence[dict[str, Any]]]
 
 _SUFFIX = ".jsonl"
 _BAD = ".bad"
+# json.dumps makes one each time.
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 # Entries that are written to the store in one transaction.
 BATCH = 500
 
@@ -54,7 +56,7 @@ class Spool:
 
     def append(self, entry: dict[str, object]) -> None:
         """Keep an entry. Raises :class:`SpoolError` where the disk does not take it."""
-        line = json.dumps(entry, separators=(",", ":")).encode() + b"\n"
+        line = _ENCODER.encode(entry).encode() + b"\n"
         with self._lock:
             try:
                 written = os.write(self._file.descriptor, line)

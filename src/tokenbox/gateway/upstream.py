@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from tokenbox.gateway.asgi import json_bytes
@@ -13,7 +12,7 @@ from tokenbox.gateway.wire import BadHeader, Failure, Wire, WireError
 from tokenbox.providers.kinds import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from tokenbox.gateway.asgi import Headers
     from tokenbox.gateway.settings import Limits, UpstreamSettings
@@ -62,25 +61,24 @@ class Upstream:
     def name(self) -> str:
         return self.settings.name
 
-    @asynccontextmanager
-    async def place(self) -> AsyncIterator[None]:
-        """A place at the server for as long as the context lasts.
+    def place(self) -> Place:
+        """A place at the server for as long as the context lasts."""
+        return Place(self)
 
-        Raises :class:`Refusal` (503) where the queue is full or the wait is too long.
-        """
+    async def take_place(self) -> None:
+        """Raises :class:`Refusal` (503) where the queue is full or the wait is too long."""
         settings = self.settings
-        if self._places.locked() and self.waiting >= settings.queue:
-            raise self._busy(f"{self.waiting:,} requests wait already")
-        if self._places.locked():
+        if not self._places.locked():
+            await self._places.acquire()
+        elif self.waiting < settings.queue:
             await self._place_became_free(settings.queue_seconds)
         else:
-            await self._places.acquire()
+            raise self._busy(f"{self.waiting:,} requests wait already")
         self.running += 1
-        try:
-            yield
-        finally:
-            self.running -= 1
-            self._places.release()
+
+    def give_place(self) -> None:
+        self.running -= 1
+        self._places.release()
 
     async def _place_became_free(self, seconds: float) -> None:
         self.waiting += 1
@@ -186,6 +184,21 @@ class Upstream:
             f"The upstream {self.name!r} is busy: {why}. Try again shortly.",
             headers=((b"retry-after", b"2"),),
         )
+
+
+class Place:
+    """A context: a place at an upstream."""
+
+    __slots__ = ("_upstream",)
+
+    def __init__(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+
+    async def __aenter__(self) -> None:
+        await self._upstream.take_place()
+
+    async def __aexit__(self, *_: object) -> None:
+        self._upstream.give_place()
 
 
 _FAILURES = {

@@ -33,13 +33,13 @@ class Usage:
     cache_write_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for name in FIGURES:
+            value = getattr(self, name)
             if value is not None and not is_count(value):
                 raise InvalidUsage(
-                    f"{field.name} is {value!r}; a number of tokens is a whole number from 0 to 10^12. "
+                    f"{name} is {value!r}; a number of tokens is a whole number from 0 to 10^12. "
                     "If it is not known, give None.",
-                    field=field.name,
+                    field=name,
                 )
         for part, whole in PARTS:
             size, total = getattr(self, part), getattr(self, whole)
@@ -74,9 +74,10 @@ class Usage:
         return cls(**{name: known.get(name) for name in said})
 
     def to_dict(self) -> dict[str, int | None]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: getattr(self, name) for name in FIGURES}
 
 
+FIGURES = tuple(field.name for field in fields(Usage))
 UNKNOWN_USAGE = Usage(None, None)
 
 

@@ -21,6 +21,7 @@ from tokenbox.tokenizers.patterns import cutting
 from tokenbox.tokenizers.protocol import BaseTokenizer, TokenizerIdentity
 from tokenbox.tokenizers.published import BASELINES, BpeSpec, fingerprint
 from tokenbox.tokenizers.utf8 import utf8
+from tokenbox.tokenizers.words import WordCounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -97,6 +98,8 @@ class BpeTokenizer(BaseTokenizer):
         self._tiktoken: Tiktoken | None = None
         self._fast: Fast | None = None
         self._ordinary: Encode = _not_loaded
+        # The published patterns allow it: a text is cut at its spaces, and words are counted once.
+        self._words = WordCounts(self._count_word) if self.cuts_proven else None
         # Characters until fastokens is looked for; below 1 it counts. Threads may lose updates: no harm.
         self._until_fast = _WORTH_LOADING_FAST if engine == "auto" else _NEVER
 
@@ -139,7 +142,8 @@ class BpeTokenizer(BaseTokenizer):
             size = len(text)
             if size <= CHUNK and self._until_fast > size:  # the usual case, by the shortest way
                 self._until_fast -= size
-                return len(self._ordinary(text))
+                by_words = None if self._words is None else self._words.count(text)
+                return len(self._ordinary(text)) if by_words is None else by_words
             if size <= CHUNK and self._fast is not None and _for_fast(text):
                 found = self._fast.count(text)
                 if found is not None:
@@ -150,6 +154,9 @@ class BpeTokenizer(BaseTokenizer):
             return self.count(text)
         except (TypeError, UnicodeEncodeError) as error:
             raise refusal(text, error) from None
+
+    def _count_word(self, text: str) -> int:
+        return len(self._ordinary(text))
 
     def count_batch(self, texts: Sequence[str]) -> list[int]:
         """The counts of many texts, several per call of the engine."""
