@@ -6,7 +6,9 @@ import http.client
 import http.server
 import json
 import signal
+import sqlite3
 import threading
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -100,6 +102,26 @@ def test_figures_are_prometheus_and_reconciled(start_gateway: Gateways, upstream
     assert gateway.metric("tokenbox_prediction_difference_tokens_total") > 0
     assert gateway.metric("tokenbox_tokens_total", kind="output") == 9
     assert gateway.metric("tokenbox_request_seconds_count") == 4
+
+
+def test_the_ledger_says_how_a_call_ended(start_gateway: Gateways, upstream: Stub) -> None:
+    database = start_gateway.folder / "own.db"
+    gateway = start_gateway(upstream.url, options=["--database", str(database)])
+    broken = chat(stream=True, max_tokens=1, metadata={"fault": "half_a_chunk"})
+    assert gateway.post(PATH, broken).status == 200
+    assert gateway.post(PATH, chat(max_tokens=2, metadata={"fault": "bad_json"})).status == 502
+    assert gateway.post(PATH, chat(max_tokens=3)).status == 200
+    leaving = connect(gateway)
+    send(leaving, chat(stream=True, max_tokens=4, metadata={"fault": "endless"}))
+    leaving.getresponse().read1()
+    assert leaving.sock is not None
+    leaving.sock.close()
+    leaving.close()
+    until(lambda: gateway.metric("tokenbox_upstream_running") == 0)
+    gateway.stop()
+    with closing(sqlite3.connect(database)) as connection:
+        found = dict(connection.execute("SELECT reserved_output, outcome FROM tokenbox_calls"))
+    assert found == {1: "failed", 2: "failed", 3: "done", 4: "stopped"}
 
 
 def test_proofs_of_every_decision(start_gateway: Gateways, upstream: Stub) -> None:

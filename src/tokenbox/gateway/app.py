@@ -161,6 +161,7 @@ class Request:
         try:
             await self._run()
         except ClientGone:
+            self.outcome.left = True
             self.outcome.status = self.outcome.status or 499
         except Refusal as refusal:
             return refusal

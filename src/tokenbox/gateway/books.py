@@ -27,7 +27,6 @@ DRAIN_SECONDS = 0.5
 LONGEST_REST = 30.0
 TIDY_SECONDS = 3600.0
 _OK = 200
-_CLIENT_LEFT = 499
 
 
 class Books:
@@ -83,7 +82,7 @@ class Books:
         outcome = request.outcome
         if outcome.complete and outcome.status == _OK:
             how = Outcome.DONE
-        elif outcome.status == _CLIENT_LEFT or (outcome.begun and outcome.status == _OK):
+        elif outcome.left:
             how = Outcome.STOPPED
         else:
             how = Outcome.FAILED

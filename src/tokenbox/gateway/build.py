@@ -291,6 +291,7 @@ class Standing:
         self.metrics.gauge(
             "spool_files_waiting", "Files not drained into the store.", lambda: self.books.waiting
         )
+        self.metrics.gauge("tasks", "Tasks of the event loop.", lambda: len(asyncio.all_tasks(self._loop)))
 
 
 def _places(error: Exception) -> list[str]:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 FRESH_SECONDS = 2.0
 # While the store is away, a key that was good so recently is still good.
 STALE_SECONDS = 300.0
+# A store that did not answer is asked again after so long; until then, and while one asks, no other waits.
+RETRY_SECONDS = 2.0
+ASKING_SECONDS = 6.0
 # Digests remembered, good and bad: guesses do not fill the memory, nor ask the store each time.
 REMEMBERED = 10_000
 
@@ -36,6 +39,8 @@ class KeyDoor:
         self._threads = threads
         self._clock = clock
         self._known: OrderedDict[str, tuple[float, GatewayKey | None]] = OrderedDict()
+        # While the store is away: until when good keys are not asked for.
+        self._away_until: float | None = None
 
     async def admit(self, incoming: Incoming) -> Grant:
         secret = bearer(incoming)
@@ -56,17 +61,24 @@ class KeyDoor:
         known = self._known.get(digest)
         if known is not None and now - known[0] < FRESH_SECONDS:
             return known[1]
+        good = known[1] if known is not None and now - known[0] < STALE_SECONDS else None
+        if self._away_until is not None:
+            if good is not None and now < self._away_until:
+                return good
+            self._away_until = now + ASKING_SECONDS
         try:
             key = await self._threads.ask(self._keys.find, secret)
         except StoreError:
-            if known is not None and known[1] is not None and now - known[0] < STALE_SECONDS:
-                return known[1]
+            self._away_until = time.monotonic() + RETRY_SECONDS
+            if good is not None:
+                return good
             raise Refusal(
                 503,
                 "keys_unavailable",
                 "Keys cannot be checked just now. Try again shortly.",
                 headers=((b"retry-after", b"2"),),
             ) from None
+        self._away_until = None
         self._known[digest] = (now, key)
         self._known.move_to_end(digest)
         while len(self._known) > REMEMBERED:

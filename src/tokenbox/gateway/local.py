@@ -12,6 +12,7 @@ from tokenbox.tokenizers.registry import FILE_PREFIX, get, is_builtin
 
 if TYPE_CHECKING:
     from tokenbox.gateway.settings import Settings
+    from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 _MOST = 10_000
 _OPENAI = frozenset({"o200k_base", "cl100k_base"})
@@ -29,6 +30,8 @@ class LocalCounts:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._known: dict[str, Local] = {}
+        # Models that are counted alike share a format, and what it remembers of messages.
+        self._formats: dict[TokenizerIdentity, ChatFormat] = {}
 
     def become(self, settings: Settings) -> None:
         """Other settings, from the next request on."""
@@ -51,7 +54,8 @@ class LocalCounts:
         family = tokenizer_family(model)
         name = None if family is None else family.name
         if name in _OPENAI:
-            form = ChatFormat.openai(model)
+            made = ChatFormat.openai(model)
+            form = self._formats.setdefault(made.identity, made)
             return Local(get(str(name)), form, f"{name}, published rules", certain=False)
         if name is not None and is_builtin(name):
             return Local(get(name), None, name, certain=False)

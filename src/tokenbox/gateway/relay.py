@@ -37,7 +37,7 @@ class Outcome:
     """What came of a request. ``status`` as the client saw it; ``usage`` as the upstream reported it.
 
     ``begun``: the head was sent; ``ended``: so was the last byte; ``complete``: and nothing was wrong.
-    ``used_nothing``: the upstream refused it, or never got it.
+    ``left``: the client was gone before that. ``used_nothing``: the upstream refused it, or never got it.
     """
 
     status: int = 0
@@ -45,6 +45,7 @@ class Outcome:
     complete: bool = False
     begun: bool = False
     ended: bool = False
+    left: bool = False
     used_nothing: bool = False
 
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from tokenbox.ledger.quota import Bucket, Level, Take
 
 _PREFIX = "tokenbox:quota:"
+# Questions at a time: each has a connection of its own, which the pool keeps. Others wait their turn, and no
+# longer than a question may take.
+CONNECTIONS = 32
 # A bucket stays a while after its end, so that what was reserved in it can still be settled.
 _GRACE_SECONDS = 3600
 
@@ -80,6 +83,7 @@ class RedisQuotas:
         except ValueError as error:
             raise QuotaStoreError(f"the address of Redis is not usable: {error}.") from None
         self._seconds = 2 * seconds
+        self._places = asyncio.Semaphore(CONNECTIONS)
         self._errors: tuple[type[Exception], ...] = (errors.RedisError, OSError, TimeoutError)
         self._take = self._redis.register_script(_TAKE)
         self._settle = self._redis.register_script(_SETTLE)
@@ -119,7 +123,7 @@ class RedisQuotas:
 
     async def _asked(self, question: Callable[[], Coroutine[Any, Any, Any]]) -> Any:  # noqa: ANN401
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(self._seconds), self._places:
                 return await question()
         except self._errors as error:
             raise QuotaStoreError(

@@ -1,0 +1,124 @@
+"""What clients and stores that are away may take of memory, connections and time: so much, and no more."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tokenbox.gateway.asgi import Incoming
+from tokenbox.gateway.door import RETRY_SECONDS, STALE_SECONDS, KeyDoor
+from tokenbox.gateway.local import LocalCounts
+from tokenbox.gateway.refusals import Refusal
+from tokenbox.gateway.settings import Settings
+from tokenbox.ledger.quota import Bucket, Quota, Take
+from tokenbox.store.errors import StoreUnavailable
+from tokenbox.store.keys import GatewayKey
+from tokenbox.store.quotas import QuotaStoreError
+from tokenbox.store.redis_quotas import CONNECTIONS, RedisQuotas
+from tokenbox.store.threads import StoreThreads
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+KEY = GatewayKey("k1", "somebody", (), (), (), "", None, None)
+
+
+def test_names_of_models_do_not_multiply_what_is_remembered_of_messages() -> None:
+    counts = LocalCounts(Settings(()))
+    alike = {id(counts.of(f"gpt-4o-{number}").format) for number in range(50)}
+    assert len(alike) == 1
+    other = counts.of("gpt-4")
+    assert other.format is not counts.of("gpt-4o").format
+    hello = [{"role": "user", "content": "Hello there"}]
+    assert other.format is not None
+    assert other.format.count_messages(hello) > 0
+
+
+class Store:
+    """Keys that can be away, and how often they were asked for."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.is_away = False
+        self.key: GatewayKey | None = KEY
+
+    def find(self, secret: str) -> GatewayKey | None:
+        self.asked += 1
+        if self.is_away:
+            raise StoreUnavailable("nobody answers")
+        return self.key
+
+
+def incoming(secret: str) -> Incoming:
+    async def receive() -> dict[str, Any]:
+        raise AssertionError("nothing of the body is read")
+
+    return Incoming("POST", "/", b"", {b"authorization": b"Bearer " + secret.encode()}, None, receive)
+
+
+def test_while_the_store_is_away_good_keys_do_not_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr("tokenbox.gateway.door.time.monotonic", lambda: now)
+    store, threads = Store(), StoreThreads()
+    door = KeyDoor(store, lambda: NOW, threads)  # type: ignore[arg-type]  # it only finds
+
+    async def admitted(secret: str = "tbk_good") -> str | None:
+        return (await door.admit(incoming(secret))).key_id
+
+    async def story() -> None:
+        nonlocal now
+        assert await admitted() == "k1"
+        now += 10
+        store.is_away = True
+        assert [await admitted() for _ in range(20)] == ["k1"] * 20
+        assert store.asked == 2  # once when it was there, once when it was not
+        now += RETRY_SECONDS
+        assert [await admitted() for _ in range(20)] == ["k1"] * 20
+        assert store.asked == 3
+        with pytest.raises(Refusal, match="cannot be checked just now"):
+            await admitted("tbk_unknown")
+        # It is back, and the key was revoked meanwhile.
+        store.is_away, store.key = False, None
+        now += RETRY_SECONDS
+        with pytest.raises(Refusal, match="not known here"):
+            await admitted()
+        # A key that was good too long ago is not good any more.
+        store.key = KEY
+        now += 10
+        assert await admitted() == "k1"
+        store.is_away = True
+        now += STALE_SECONDS
+        with pytest.raises(Refusal, match="cannot be checked just now"):
+            await admitted()
+
+    asyncio.run(story())
+    threads.close()
+
+
+def test_a_silent_redis_has_so_many_connections_and_nobody_waits_long() -> None:
+    open_now = most = 0
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal open_now, most
+        open_now += 1
+        most = max(most, open_now)
+        while await reader.read(65_536):
+            pass
+        open_now -= 1
+        writer.close()
+
+    async def story() -> list[Any]:
+        server = await asyncio.start_server(silent, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        quotas = RedisQuotas(f"redis://127.0.0.1:{port}/0", seconds=0.2)
+        take = Take(Bucket.at("k1", Quota.parse("100 tokens/day"), NOW), 1)
+        questions = (quotas.take(f"r{number}", [take]) for number in range(5 * CONNECTIONS))
+        found = await asyncio.gather(*questions, return_exceptions=True)
+        await quotas.close()
+        server.close()
+        return found
+
+    found = asyncio.run(story())
+    assert {type(one) for one in found} == {QuotaStoreError}
+    assert 0 < most <= CONNECTIONS
