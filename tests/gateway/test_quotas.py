@@ -12,7 +12,8 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from http.client import HTTPException
+from decimal import ROUND_CEILING, Decimal
+from http.client import HTTPConnection, HTTPException
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -20,12 +21,14 @@ import pytest
 
 from tests.gateway.running import free_port, until, wait_until_up
 from tests.gateway.stub import usage_of
+from tokenbox.ledger.totals import Sum
+from tokenbox.store.stores import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.gateway.running import Answer, Gateways, Stub
+    from tests.gateway.running import Answer, Gateways, RunningGateway, Stub
 
 REDIS = os.environ.get("TOKENBOX_TEST_REDIS", "redis://127.0.0.1:6379/0")
 PATH = "/v1/chat/completions"
@@ -105,6 +108,85 @@ def test_four_gateways_use_a_quota_up_and_not_a_token_more(
     assert int(last.headers["retry-after"]) > 0
     assert last.headers["x-ratelimit-remaining-tokens"] == str(limit - spent)
     assert last.headers["x-should-retry"] == "false"
+
+
+# Dollars per million tokens: no request of the stub costs a whole number of nanodollars.
+PRICES = """
+[catalog.stub]
+price_input = "0.3333"
+price_output = "1.7777"
+"""
+
+
+def cost_of(usage: dict[str, int]) -> Decimal:
+    """Dollars, exactly, and by other arithmetic than that of the ledger."""
+    return (
+        usage["prompt_tokens"] * Decimal("0.3333") + usage["completion_tokens"] * Decimal("1.7777")
+    ) / 10**6
+
+
+def in_nanodollars(dollars: Decimal) -> int:
+    """What a quota is charged: a part of one counts as a whole one."""
+    return int((dollars * 10**9).to_integral_value(ROUND_CEILING))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("unused", "dollars"), [(0, "0.0006"), (200, "0.002")], ids=["all is used", "most is given back"]
+)
+def test_four_gateways_spend_a_quota_of_money_and_nothing_more(
+    start_gateway: Gateways, upstream: Stub, stores: tuple[str, list[str]], unused: int, dollars: str
+) -> None:
+    """Requests of many sizes, all at once. ``unused``: tokens that each reserves for its answer in vain."""
+    database, options = stores
+    limit = Decimal(dollars)
+    key = make_key(start_gateway, database, "--quota", f"${limit}/month")
+    config = CONFIG.format(url=upstream.url) + PRICES
+    gateways = [start_gateway(options=options, config=config, wait=False) for _ in range(4)]
+    for gateway in gateways:
+        wait_until_up(gateway)
+    before = len(upstream.seen)
+
+    def ask(number: int) -> Answer:
+        messages = [{"role": "user", "content": "x" * (number * 37 % 101)}]
+        body = chat(messages=messages, max_tokens=3 + unused)
+        return gateways[number % 4].post(PATH, body, **auth(key))
+
+    with ThreadPoolExecutor(16) as threads:
+        answers = list(threads.map(ask, range(160)))
+    # What is under way at the same time reserves its part: alone, a request finds all that is left.
+    while True:
+        answers.append(ask(len(answers)))
+        if answers[-1].status != 200:
+            break
+    good = [answer.json["usage"] for answer in answers if answer.status == 200]
+    refused = [answer for answer in answers if answer.status == 429]
+    assert len(good) + len(refused) == len(answers), {answer.status for answer in answers}
+    assert len(upstream.seen) - before == len(good) > 10
+    spent = sum(map(cost_of, good), Decimal(0))
+    charged = sum(in_nanodollars(cost_of(usage)) for usage in good)
+    assert spent * 10**9 <= charged <= limit * 10**9
+    # All have the same opinion of what is left, and it is what was not charged.
+    for gateway in gateways:
+        refusal = gateway.post(PATH, chat(max_tokens=2000), **auth(key))
+        assert (refusal.status, refusal.json["tokenbox"]["unit"]) == (429, "nanodollars")
+        assert refusal.json["tokenbox"]["left"] == limit * 10**9 - charged
+        assert int(refusal.headers["x-ratelimit-remaining-nanodollars"]) == limit * 10**9 - charged
+        assert gateway.stop() == 0
+    with open_store(database) as store:
+        totals = store.calls.totals()
+    assert (totals.calls, totals.cost) == (len(good), Sum(spent))
+
+
+def test_what_has_no_price_is_not_sent_under_a_quota_of_money(
+    start_gateway: Gateways, upstream: Stub
+) -> None:
+    database = str(start_gateway.folder / "own.db")
+    key = make_key(start_gateway, database, "--quota", "$1/month")
+    gateway = start_gateway(options=["--database", database], config=CONFIG.format(url=upstream.url))
+    refusal = gateway.post(PATH, chat(), **auth(key))
+    assert (refusal.status, refusal.json["error"]["code"]) == (403, "model_unpriced")
+    assert len(upstream.seen) == upstream.mark
 
 
 def test_what_was_reserved_and_not_used_is_given_back(start_gateway: Gateways, upstream: Stub) -> None:
@@ -397,3 +479,47 @@ def test_a_killed_gateway_loses_no_record_and_doubles_none(
     # What was recorded and not sent yet is at most one for each of the four.
     assert sent <= recorded <= sent + 4
     assert recorded - 4 <= whole <= recorded
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["silent", "stalls"])
+def test_what_a_killed_gateway_had_under_way_stays_charged_and_is_in_the_ledger_once(
+    start_gateway: Gateways, upstream: Stub, stores: tuple[str, list[str]], tmp_path: Path, fault: str
+) -> None:
+    """Nobody knows what the upstream used; what had ended before is charged as it was."""
+    database, options = stores
+    limit, reserved = 100_000, 970
+    key = make_key(start_gateway, database, "--quota", f"{limit} tokens/month")
+    state = f'state = "{tmp_path / "spool"}"\n'
+    config = CONFIG.format(url=upstream.url) + state
+
+    def left_and_recorded(gateway: RunningGateway) -> tuple[int, int, int]:
+        """What is left, and how many calls are in the ledger, of which how many never ended."""
+        until(lambda: gateway.metric("tokenbox_spool_files_waiting") == 0)
+        refusal = gateway.post(PATH, chat(max_tokens=limit), **auth(key), x_tokenbox_mode="observe")
+        assert refusal.status == 429
+        with open_store(database) as store:
+            totals = store.calls.totals()
+        return int(refusal.json["tokenbox"]["left"]), totals.calls, totals.unfinished
+
+    killed = start_gateway(options=options, config=config)
+    assert killed.post(PATH, chat(), **auth(key)).status == 200
+    started = len(upstream.started)
+    body = chat(metadata={"fault": fault}, stream=fault == "stalls", max_tokens=reserved)
+    connection = HTTPConnection(killed.url.removeprefix("http://"), timeout=30)
+    connection.request("POST", PATH, json.dumps(body), {"content-type": "application/json", **auth(key)})
+    until(lambda: len(upstream.started) > started)
+    if fault == "stalls":
+        assert connection.getresponse().read(20)
+    killed.process.kill()
+    killed.process.wait()
+    connection.close()
+    expected = (limit - EACH - (EACH - 3 + reserved), 2, 1)
+    for _ in range(2):  # the next gateway, and the one after it, which finds nothing any more
+        gateway = start_gateway(options=options, config=config)
+        assert left_and_recorded(gateway) == expected
+        assert gateway.stop() == 0
+    # Somebody else's requests go on, and what is left can be used.
+    gateway = start_gateway(options=options, config=config)
+    assert gateway.post(PATH, chat(), **auth(key)).status == 200
+    assert left_and_recorded(gateway) == (expected[0] - EACH, 3, 1)
