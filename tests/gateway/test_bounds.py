@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,6 +19,9 @@ from tokenbox.store.keys import GatewayKey
 from tokenbox.store.quotas import QuotaStoreError
 from tokenbox.store.redis_quotas import CONNECTIONS, RedisQuotas
 from tokenbox.store.threads import StoreThreads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 KEY = GatewayKey("k1", "somebody", (), (), (), "", None, None)
@@ -50,11 +53,18 @@ class Store:
         return self.key
 
 
+class SomeClient:
+    """Fulfils :class:`~tokenbox.gateway.asgi.Client`."""
+
+    on_gone: Callable[[], None] | None = None
+    is_late = False
+
+
 def incoming(secret: str) -> Incoming:
     async def receive() -> dict[str, Any]:
         raise AssertionError("nothing of the body is read")
 
-    return Incoming("POST", "/", b"", {b"authorization": b"Bearer " + secret.encode()}, None, receive)
+    return Incoming("POST", "/", b"", {b"authorization": b"Bearer " + secret.encode()}, SomeClient(), receive)
 
 
 def test_while_the_store_is_away_good_keys_do_not_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.gateway.running import until
+from tokenbox.gateway.asgi import CLIENT
 from tokenbox.gateway.build import Stores, gateway_of
 from tokenbox.gateway.log import Log
 from tokenbox.gateway.settings import ModelSettings, Settings, UpstreamSettings
@@ -208,18 +209,22 @@ class Server:
 
 
 class Client:
-    """A request that waits for its answer until it leaves."""
+    """A request that waits for its answer until it leaves. Fulfils :class:`~tokenbox.gateway.asgi.Client`."""
+
+    is_late = False
 
     def __init__(self, gateway: Gateway) -> None:
+        self.on_gone: Callable[[], None] | None = None
         self.answered = asyncio.Event()
         self._body: bytes | None = body_for(CHAT, None, stream=True)
-        self._gone = asyncio.Event()
-        scope = {"type": "http", "method": "POST", "path": CHAT, "query_string": b"", "headers": []}
+        scope: Message = {"type": "http", "method": "POST", "path": CHAT, "query_string": b"", "headers": []}
+        scope["extensions"] = {CLIENT: self}
         self.request = asyncio.ensure_future(gateway(scope, self._receive, self._send))
 
     async def leave(self) -> int:
         """How often the loop turned until nothing was left of the request."""
-        self._gone.set()
+        assert self.on_gone is not None, "nobody wants to know"
+        self.on_gone()
         for turn in range(TURNS):
             if self.request.done():
                 return turn
@@ -227,11 +232,9 @@ class Client:
         raise AssertionError(f"after {TURNS} turns of the loop it still waits for something")
 
     async def _receive(self) -> Message:
+        assert self._body is not None, "there is no more of it"
         body, self._body = self._body, None
-        if body is not None:
-            return {"type": "http.request", "body": body}
-        await self._gone.wait()
-        return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": body}
 
     async def _send(self, message: Message) -> None:
         self.answered.set()
