@@ -242,6 +242,53 @@ def test_a_client_that_leaves_is_charged_what_was_reserved_once(
     assert left() == 1000 - 3 * EACH
 
 
+def test_the_first_event_of_a_stream_is_no_account_of_its_output(
+    start_gateway: Gateways, upstream: Stub
+) -> None:
+    """Anthropic's says of the output what there is by then, one token. Who leaves after it pays for all."""
+    database = str(start_gateway.folder / "own.db")
+    key = make_key(start_gateway, database, "--quota", "100000 tokens/month")
+    gateway = start_gateway(options=["--database", database], config=CONFIG.format(url=upstream.url))
+    path = "/v1/messages"
+
+    def left() -> int:
+        refusal = gateway.post(path, chat(max_tokens=200_000), x_api_key=key, x_tokenbox_mode="observe")
+        return int(refusal.json["tokenbox"]["left"])
+
+    whole = gateway.post(path, chat(max_tokens=900, stream=True), x_api_key=key)
+    assert b"message_stop" in whole.data
+    reported = usage_of(chat())["prompt_tokens"] + 3
+    assert left() == 100_000 - reported
+    for fault in ("half_a_chunk", "ends_early"):
+        before = left()
+        broken = chat(max_tokens=900, stream=True, metadata={"fault": fault})
+        answer = gateway.post(path, broken, x_api_key=key)
+        assert b"message_start" in answer.data
+        assert b"message_stop" not in answer.data
+        reserved = int(answer.headers["x-tokenbox-input-tokens"]) + 900
+        assert before - left() == reserved, fault
+
+
+def test_embeddings_cost_what_their_input_costs(start_gateway: Gateways, upstream: Stub) -> None:
+    """Their models have no price of output, and answers to them say nothing of it."""
+    database = start_gateway.folder / "own.db"
+    key = make_key(start_gateway, str(database), "--quota", "$1/month")
+    prices = "[catalog.stub]\nprice_input = 2\n"
+    config = CONFIG.format(url=upstream.url) + prices
+    gateway = start_gateway(options=["--database", str(database)], config=config)
+    answer = gateway.post("/v1/embeddings", {"model": "stub", "input": "word " * 100}, **auth(key))
+    assert answer.status == 200, answer.data
+    tokens = answer.json["usage"]["prompt_tokens"]
+    refused = gateway.post(PATH, chat(), **auth(key))
+    assert refused.json["error"]["code"] == "model_unpriced"  # its answers have tokens
+    gateway.stop()
+    with closing(sqlite3.connect(database)) as connection:
+        rows = connection.execute("SELECT input_tokens, output_tokens, cost, exact FROM tokenbox_calls")
+        ((input_tokens, output_tokens, cost, exact),) = rows
+    assert (input_tokens, output_tokens, exact) == (tokens, 0, 1)
+    assert Decimal(cost) == Decimal(2 * tokens) / 10**6
+
+
 class Cuttable:
     """A way to a server that can be cut, or made silent."""
 

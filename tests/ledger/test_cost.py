@@ -68,6 +68,14 @@ def test_no_price_is_unpriced_and_not_free(price: Price | None) -> None:
     assert cost_at_most(10, 10, price) is None
 
 
+def test_what_gives_no_tokens_needs_no_price_for_them() -> None:
+    embeddings = Price(Decimal("0.02"), None)
+    assert cost_of(Usage(1_000_000, 0), embeddings).dollars == Decimal("0.02")
+    assert cost_at_most(1_000_000, 0, embeddings) == Decimal("0.02")
+    assert not cost_of(Usage(1_000_000, None), embeddings).priced
+    assert cost_of(Usage(1_000_000, 0), Price(None, None)).dollars is None
+
+
 @pytest.mark.parametrize("usage", [Usage(None, 5), Usage(5, None), Usage(None, None)])
 def test_unknown_usage_has_unknown_cost(usage: Usage) -> None:
     cost = cost_of(usage, HAIKU)
@@ -79,7 +87,8 @@ def test_a_cost_is_what_fractions_say(usage: Usage, price: Price) -> None:
     with localcontext() as context:
         context.prec = 3  # what a program sets for itself does not round our money
         cost = cost_of(usage, price)
-    if price.input is None or price.output is None or None in {usage.input_tokens, usage.output_tokens}:
+    unpriced = price.input is None or (price.output is None and usage.output_tokens != 0)
+    if unpriced or None in {usage.input_tokens, usage.output_tokens}:
         assert cost.dollars is None
         return
     assert cost.dollars is not None
@@ -87,10 +96,10 @@ def test_a_cost_is_what_fractions_say(usage: Usage, price: Price) -> None:
     written = usage.cache_write_tokens if price.cache_write is not None else 0
     plain = max(0, (usage.input_tokens or 0) - (read or 0) - (written or 0))
     slow = (
-        plain * Fraction(price.input)
+        plain * Fraction(price.input or 0)
         + (read or 0) * Fraction(price.cached_input or 0)
         + (written or 0) * Fraction(price.cache_write or 0)
-        + (usage.output_tokens or 0) * Fraction(price.output)
+        + (usage.output_tokens or 0) * Fraction(price.output or 0)
     ) / 1_000_000
     assert Fraction(cost.dollars) == slow
 
@@ -103,6 +112,9 @@ def test_a_call_never_costs_more_than_at_most(usage: Usage, price: Price, spare:
     if (usage.cached_input_tokens or 0) + (usage.cache_write_tokens or 0) > usage.input_tokens:
         return  # counted twice: no price list foresees that
     ceiling = cost_at_most(usage.input_tokens, usage.output_tokens + (spare or 0), price)
+    if price.output is None and spare:
+        assert ceiling is None
+        return
     assert ceiling is not None
     assert cost.dollars <= ceiling
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -74,14 +74,16 @@ class Protocol:
 
     def usage_in(self, value: Mapping[str, Any]) -> Usage | None:
         """The usage that an answer, or an event of a stream, reports."""
-        holders = [
-            value,
-            *(inner for key in ("response", "message") if isinstance(inner := value.get(key), dict)),
-        ]
-        for holder in holders:
-            usage = holder.get("usage")
+        keys = self.usage_keys
+        for holder in (value, value.get("response"), value.get("message")):
+            usage = holder.get("usage") if isinstance(holder, dict) else None
             if isinstance(usage, dict):
-                return _usage(usage, self.usage_keys)
+                # Anthropic's first event has all the input, and of the output what there is by then.
+                is_final = holder is not value.get("message")
+                found = _usage(usage if is_final else {**usage, keys.output: None}, keys)
+                if self.output_keys or found is None or found.output_tokens is not None:
+                    return found
+                return replace(found, output_tokens=0)  # vectors, and nobody reports that they are no tokens
         return None
 
 

@@ -46,16 +46,17 @@ def cost_of(usage: Usage, price: Price | None, *, exact: bool = True) -> Cost:
     Tokens from a cache, or written to one, whose number or price is not known count as plain input, and the
     cost is an estimate, unless that makes no difference.
     """
-    if price is None or price.input is None or price.output is None:
+    if price is None or price.input is None or _output_rate(price, usage.output_tokens) is None:
         return UNPRICED
     if usage.input_tokens is None or usage.output_tokens is None:
         return Cost(None, exact=False, priced=True, source=price.source, date=price.date)
     # Long requests of some models cost more per token.
     price = price.at(usage.input_tokens)
-    if price.input is None or price.output is None:
+    output = _output_rate(price, usage.output_tokens)
+    if price.input is None or output is None:
         return UNPRICED
     plain = usage.input_tokens
-    total = per_million(usage.output_tokens, price.output)
+    total = per_million(usage.output_tokens, output)
     for tokens, rate, unknown_matters in (
         (usage.cached_input_tokens, price.cached_input, True),
         # No number of them is how servers say that they do not charge for it.
@@ -83,9 +84,15 @@ def cost_of(usage: Usage, price: Price | None, *, exact: bool = True) -> Cost:
 def cost_at_most(input_tokens: int, reserved_output: int, price: Price | None) -> Decimal | None:
     """What a call of ``input_tokens`` can cost, all of the reserved output used; None without a price."""
     price = None if price is None else price.at(input_tokens)
-    if price is None or price.input is None or price.output is None:
+    output = None if price is None else _output_rate(price, reserved_output)
+    if price is None or price.input is None or output is None:
         return None
     dearest = max(
         rate for rate in (price.input, price.cached_input, price.cache_write, ZERO) if rate is not None
     )
-    return EXACT.add(per_million(input_tokens, dearest), per_million(reserved_output, price.output))
+    return EXACT.add(per_million(input_tokens, dearest), per_million(reserved_output, output))
+
+
+def _output_rate(price: Price, tokens: int | None) -> Decimal | None:
+    """The price of the output. Models of embeddings have none and need none: they give no tokens."""
+    return ZERO if tokens == 0 and price.output is None else price.output
