@@ -32,7 +32,7 @@ LLAMA_CPP: Final = "llama.cpp"
 TRANSFORMERS: Final = "transformers"
 _ROLES: Final = frozenset(role.value for role in Role)
 # Characters of messages that are kept with their counts.
-_REMEMBERED: Final = 4_000_000
+_REMEMBERED: Final = 1_000_000
 
 
 class ChatFormat:

@@ -7,6 +7,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import orjson
+
 from tokenbox.gateway.refusals import Refusal, over_limit
 
 if TYPE_CHECKING:
@@ -167,13 +169,10 @@ def sizes(call: Call, parts: tuple[int, ...]) -> list[dict[str, object]]:
 def decision_id(value: Mapping[str, object]) -> str:
     """SHA-256 (hex) over the RFC 8785 JSON of a decision: text keys in ASCII, whole numbers, texts.
 
-    For such data RFC 8785 is what ``json`` writes with sorted keys.
+    For such data RFC 8785 is compact JSON with sorted keys.
     """
     try:
-        data = _SORTED.encode(value).encode()
-    except UnicodeEncodeError:  # a model named with half a character
+        data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # a model named with half a character
         data = json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
     return hashlib.sha256(data).hexdigest()
-
-
-_SORTED = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import orjson
+
 from tokenbox.errors import TokenboxError
 
 Message = MutableMapping[str, Any]
@@ -130,10 +132,18 @@ class Reply:
 def json_bytes(value: object) -> bytes:
     """``value`` as compact JSON in UTF-8; what no UTF-8 has (lone surrogates) is escaped."""
     try:
-        return _ENCODER.encode(value).encode()
-    except UnicodeEncodeError:
+        return orjson.dumps(value)
+    except TypeError:  # also a number of more than 64 bits
         return json.dumps(value, separators=(",", ":")).encode()
 
 
-# json.dumps makes one each time.
-_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+def json_object(data: bytes) -> dict[str, Any] | None:
+    """The JSON object that ``data`` is, None if it is none. For what servers say, which may hold NaN."""
+    try:
+        value = orjson.loads(data)
+    except ValueError:
+        try:
+            value = json.loads(data)
+        except (ValueError, RecursionError):
+            return None
+    return value if isinstance(value, dict) else None

@@ -7,11 +7,11 @@ are never looked into, so neither can be made of the other.
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
 from tokenbox.errors import TokenboxError
+from tokenbox.gateway.asgi import json_object
 
 # A frame ends with an empty line; lines end with LF, CRLF or CR (WHATWG HTML, 9.2.6).
 _END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
@@ -71,13 +71,7 @@ def data_of(frame: bytes) -> bytes | None:
 def object_of(frame: bytes) -> dict[str, Any] | None:
     """The JSON object in a frame's data, or None if there is none."""
     data = data_of(frame)
-    if data is None or not data.lstrip().startswith(b"{"):
-        return None
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+    return json_object(data) if data is not None and data.lstrip().startswith(b"{") else None
 
 
 def with_object(frame: bytes, value: bytes) -> bytes:

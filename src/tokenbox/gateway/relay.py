@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tokenbox.gateway.asgi import json_object
 from tokenbox.gateway.frames import StreamFrameTooLarge
 from tokenbox.gateway.protocols import Style, with_key
 from tokenbox.gateway.refusals import Refusal
@@ -199,13 +199,5 @@ def _said(value: dict[str, Any] | None, data: bytes) -> str:
 
 async def _object(data: bytes) -> dict[str, Any] | None:
     if len(data) > _LARGE:
-        return await asyncio.to_thread(_parsed, data)
-    return _parsed(data)
-
-
-def _parsed(data: bytes) -> dict[str, Any] | None:
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+        return await asyncio.to_thread(json_object, data)
+    return json_object(data)

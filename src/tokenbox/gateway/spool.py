@@ -8,7 +8,6 @@ store takes it once, however often it is drained.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import threading
 import uuid
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.errors import TokenboxError
+from tokenbox.gateway.asgi import json_bytes, json_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,8 +26,6 @@ Take = Callable[[Sequence[dict[str, Any]]], Sequence[dict[str, Any]]]
 
 _SUFFIX = ".jsonl"
 _BAD = ".bad"
-# json.dumps makes one each time.
-_ENCODER = json.JSONEncoder(separators=(",", ":"))
 # Entries that are written to the store in one transaction.
 BATCH = 500
 
@@ -56,7 +54,7 @@ class Spool:
 
     def append(self, entry: dict[str, object]) -> None:
         """Keep an entry. Raises :class:`SpoolError` where the disk does not take it."""
-        line = _ENCODER.encode(entry).encode() + b"\n"
+        line = json_bytes(entry) + b"\n"
         with self._lock:
             try:
                 written = os.write(self._file.descriptor, line)
@@ -118,7 +116,7 @@ class Spool:
     def _drain(path: Path, take: Take) -> int:
         entries, bad = _read(path)
         for start in range(0, len(entries), BATCH):
-            bad += [json.dumps(entry).encode() for entry in take(entries[start : start + BATCH])]
+            bad += [json_bytes(entry) for entry in take(entries[start : start + BATCH])]
         if bad:  # such as a line that the disk did not take whole: kept for a person to look at
             path.with_suffix(_BAD).write_bytes(b"\n".join(bad) + b"\n")
         path.unlink(missing_ok=True)
@@ -159,14 +157,11 @@ def _read(path: Path) -> tuple[list[dict[str, Any]], list[bytes]]:
     entries: list[dict[str, Any]] = []
     bad: list[bytes] = []
     for line in _lines(path.read_bytes()):
-        try:
-            value = json.loads(line)
-        except ValueError:
-            value = None
-        if isinstance(value, dict):
-            entries.append(value)
-        else:
+        value = json_object(line)
+        if value is None:
             bad.append(line)
+        else:
+            entries.append(value)
     return entries, bad
 
 

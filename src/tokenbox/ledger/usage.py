@@ -60,18 +60,14 @@ class Usage:
         cache_write_tokens: object = None,
     ) -> Usage:
         """The usage in a server's answer. Never raises: a figure that cannot be one is unknown."""
-        said = {
-            "input_tokens": input_tokens,
-            "output_tokens": output_tokens,
-            "cached_input_tokens": cached_input_tokens,
-            "reasoning_tokens": reasoning_tokens,
-            "cache_write_tokens": cache_write_tokens,
-        }
-        known = {name: value for name, value in said.items() if isinstance(value, int) and is_count(value)}
-        for part, whole in PARTS:
-            if part in known and whole in known and known[part] > known[whole]:
-                del known[part]
-        return cls(**{name: known.get(name) for name in said})
+        read, written = _counted(input_tokens), _counted(output_tokens)
+        return cls(
+            read,
+            written,
+            _part_of(_counted(cached_input_tokens), read),
+            _part_of(_counted(reasoning_tokens), written),
+            _part_of(_counted(cache_write_tokens), read),
+        )
 
     def to_dict(self) -> dict[str, int | None]:
         return {name: getattr(self, name) for name in FIGURES}
@@ -79,6 +75,14 @@ class Usage:
 
 FIGURES = tuple(field.name for field in fields(Usage))
 UNKNOWN_USAGE = Usage(None, None)
+
+
+def _counted(value: object) -> int | None:
+    return value if isinstance(value, int) and is_count(value) else None
+
+
+def _part_of(part: int | None, whole: int | None) -> int | None:
+    return None if part is not None and whole is not None and part > whole else part
 
 
 def is_count(value: object) -> bool:

@@ -50,9 +50,13 @@ class Tiktoken:
             if not is_panic(error):
                 raise
             raise VocabularyError(f"{spec.name}: tiktoken cannot use this vocabulary: {error}") from None
+        # The Encoding itself is let go of where its core has all we need: it holds the ranks a second time,
+        # which for 200,000 of them takes 20 MB.
         core: Any = getattr(encoding, "_core_bpe", None)
         self.ordinary: Encode = getattr(core, "encode_ordinary", None) or partial(_encode_checked, encoding)
-        self._decode_bytes: Callable[[list[int]], bytes] = encoding.decode_bytes
+        self._decode_bytes: Callable[[list[int]], bytes] = (
+            getattr(core, "decode_bytes", None) or encoding.decode_bytes
+        )
         self._buffer: Any = getattr(core, "encode_to_tiktoken_buffer", None)
         self._piece: Callable[[bytes], list[int]] = (
             getattr(core, "encode_single_piece", None) or encoding._encode_single_piece  # noqa: SLF001

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Words that are remembered, and the characters of the longest of them: some 8 MB at most.
-_MOST_KNOWN: Final = 65_536
-_LONGEST: Final = 32
+# Words that are remembered, and the characters of the longest of them: some 6 MB at most.
+_MOST_KNOWN: Final = 32_768
+_LONGEST: Final = 64
 # Where more than one word in so many is new, and more than a few, counting the text whole takes less time.
 _NEW_OF: Final = 4
 _FEW: Final = 8
@@ -41,7 +41,7 @@ class WordCounts:
         begin = text[:_BEGIN]
         if "  " in begin or "\n " in begin:  # code, or a table: a look that costs next to nothing
             return None
-        words = text.split(" ")
+        words = str.split(text, " ")  # what is no text raises TypeError here
         counts = list(map(self._known.get, words))
         counts[0] = self._count_first(words[0])
         new = counts.count(None)
