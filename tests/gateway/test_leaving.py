@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.gateway.running import until
-from tokenbox.gateway.asgi import CLIENT
+from tokenbox.gateway.app import Presence
+from tokenbox.gateway.asgi import CLIENT, ClientGone
 from tokenbox.gateway.build import Stores, gateway_of
 from tokenbox.gateway.log import Log
+from tokenbox.gateway.relay import Outcome
 from tokenbox.gateway.settings import ModelSettings, Settings, UpstreamSettings
 
 if TYPE_CHECKING:
@@ -282,3 +284,39 @@ def test_it_takes_no_timer_and_no_thread(tmp_path: Path, answer: bytes) -> None:
         server.close()
 
     asyncio.run(go())
+
+
+def test_an_answered_request_that_still_settles_does_not_hide_that_the_next_is_left() -> None:
+    """Both are on one connection: clients send the next request as soon as they have the last byte."""
+
+    async def answered_then_settling(settled: asyncio.Event) -> None:
+        outcome = Outcome()
+        with Presence(client, outcome):
+            outcome.ended = True
+            await settled.wait()
+
+    async def waiting() -> None:
+        with Presence(client, Outcome()):
+            await asyncio.sleep(3600)
+
+    class Connection:
+        on_gone: Callable[[], None] | None = None
+        is_late = False
+
+    client = Connection()
+
+    async def story() -> None:
+        settled = asyncio.Event()
+        first = asyncio.create_task(answered_then_settling(settled))
+        await asyncio.sleep(0)
+        second = asyncio.create_task(waiting())
+        await asyncio.sleep(0)
+        settled.set()
+        await first
+        assert client.on_gone is not None
+        client.on_gone()
+        with pytest.raises(ClientGone):
+            await asyncio.wait_for(second, 30)
+        assert client.on_gone is None
+
+    asyncio.run(story())

@@ -365,7 +365,9 @@ class Presence:
         self._client.on_gone = self._gone
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        self._client.on_gone = None
+        # The next request on this connection may have begun: this one was answered, and still settles.
+        if self._client.on_gone == self._gone:
+            self._client.on_gone = None
         if self._left and kind is asyncio.CancelledError:
             if self._task is not None:
                 self._task.uncancel()
