@@ -163,15 +163,12 @@ def replay(
     Example: tokenbox proof replay 3fa9 --from prompt.toml
     """
     with reporting(as_json=as_json):
-        from tokenbox.cli.replaying import texts_of  # noqa: PLC0415
-        from tokenbox.ctx.replay import replay as replayed  # noqa: PLC0415
-        from tokenbox.tokenizers import registry  # noqa: PLC0415
+        from tokenbox.cli.replaying import replayed, texts_of  # noqa: PLC0415
 
         files, contents = _opened(bundle, folder)
-        counter = None if tokenizer is None else registry.get(tokenizer)
         with terminal.progress("replaying"):
             texts = texts_of(files, contents.manifest, given or [])
-            found = replayed(contents, texts, counter).differences
+            found = replayed(contents, texts, tokenizer).differences
         if as_json:
             record = {
                 "id": contents.manifest.id,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.cli.streams import read_bytes
-from tokenbox.errors import TokenboxError
+from tokenbox.errors import MissingExtra, TokenboxError
 from tokenbox.proof.bundle import TEXTS
 from tokenbox.proof.errors import ReplayImpossible
 from tokenbox.proof.evidence import Kind
@@ -17,11 +17,15 @@ from tokenbox.proof.replay import Texts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tokenbox.proof.contents import Contents
     from tokenbox.proof.manifest import Manifest
+    from tokenbox.proof.replay import Replay
     from tokenbox.proof.verify import Files
 
 # All of it is in memory.
 MAX_BYTES = 1 << 30
+# What decides in the gateway, whose modules are loaded for its bundles only.
+GATEWAY = "gateway/1"
 _PACK = ".bcp"
 _JSON = ".json"
 _DOCUMENTS = (".toml", ".yaml", ".yml", ".json")
@@ -52,6 +56,20 @@ def texts_of(files: Files, manifest: Manifest, given: Sequence[str]) -> Texts:
         texts.add_blocks(collection.blocks)
         texts.add_blocks(collection.summarized())
     return texts
+
+
+def replayed(contents: Contents, texts: Texts, tokenizer: str | None) -> Replay:
+    """Decided again by whoever has decided it. Raises :class:`ReplayImpossible`."""
+    if contents.manifest.predicate["algorithm"] == GATEWAY:
+        try:
+            from tokenbox.gateway.replaying import replay as of_gateway  # noqa: PLC0415
+        except ImportError:
+            raise MissingExtra.of("replaying what a gateway decided", "gateway") from None
+        return of_gateway(contents, texts, tokenizer)
+    from tokenbox.ctx.replay import replay  # noqa: PLC0415
+    from tokenbox.tokenizers import registry  # noqa: PLC0415
+
+    return replay(contents, texts, None if tokenizer is None else registry.get(tokenizer))
 
 
 def _files(path: str) -> list[str]:

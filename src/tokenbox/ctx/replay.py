@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Final, cast
 
 from tokenbox.content.message import Message
 from tokenbox.conversation import ChatFormat
-from tokenbox.ctx.evidence import guard_options, of_enforcement, of_enforcement_error, of_plan, of_plan_error
+from tokenbox.ctx.evidence import (
+    GUARD,
+    guard_options,
+    of_enforcement,
+    of_enforcement_error,
+    of_plan,
+    of_plan_error,
+)
 from tokenbox.errors import TokenboxError
 from tokenbox.override import allow_over_context
 from tokenbox.policy import Limits, enforce, pack, read_chunks
@@ -74,6 +81,12 @@ def remake_enforcement(contents: Contents, texts: Texts, tokenizer: Tokenizer) -
     recorded. Raises ``ReplayImpossible``.
     """
     predicate, options = contents.manifest.predicate, _table(contents, "options")
+    if predicate["algorithm"] != GUARD:
+        raise ReplayImpossible(
+            f"{str(predicate['algorithm'])[:40]!r} is not decided here. What a gateway decided is replayed "
+            "by tokenbox.gateway.replaying.replay.",
+            algorithm=str(predicate["algorithm"])[:40],
+        )
     strategy, limits = _strategy(contents), _limits(contents)
     mode, asked = checked_mode(options.get("output_mode")), options.get("max_tokens_request")
     if asked is not None:

@@ -13,9 +13,14 @@ from tokenbox.gateway.refusals import Refusal, over_limit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from fractions import Fraction
 
     from tokenbox.gateway.calls import Call
     from tokenbox.gateway.settings import Mode
+    from tokenbox.tokenizers.protocol import TokenizerIdentity
+
+# A request that states no output limit, and has to have one, gets this one.
+OUTPUT_UNDER_QUOTA = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +42,17 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The tokens of a request as a whole. ``parts``: of each message alone, where that was counted."""
+    """The tokens of a request as a whole.
+
+    ``parts``: of each message alone, where that was counted. ``identity``: of what counted here; None where
+    a server did.
+    """
 
     tokens: int
     exact: bool
     source: str
     parts: tuple[int, ...] | None = None
+    identity: TokenizerIdentity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +105,22 @@ def judge(call: Call, counted: Counted, room: Room, mode: Mode) -> Verdict:
     """The figures of a request against its model. The output reserved is what the request asks for."""
     reserved = room.reserve if call.max_output is None else call.max_output
     return Verdict(counted, reserved if call.protocol.output_keys else 0, room, mode)
+
+
+def with_output_limit(call: Call, verdict: Verdict) -> tuple[Call, Verdict]:
+    """The call with an output limit, for a key with a quota: nothing else bounds what it may use."""
+    if call.max_output is not None or not call.protocol.output_keys:
+        return call, verdict
+    left = verdict.remaining
+    most = OUTPUT_UNDER_QUOTA if left is None else max(1, min(OUTPUT_UNDER_QUOTA, verdict.reserved + left))
+    key = "max_tokens" if "max_tokens" in call.protocol.output_keys else call.protocol.output_keys[0]
+    bounded = call.with_body({**call.body, key: most})
+    return bounded, judge(bounded, verdict.counted, verdict.room, verdict.mode)
+
+
+def limit_of(window: int | None, headroom: Fraction) -> int | None:
+    """What input and output together may be: the window less its headroom, rounded down."""
+    return None if window is None else int(window * (1 - headroom))
 
 
 def refusal_of(call: Call, verdict: Verdict) -> Refusal:

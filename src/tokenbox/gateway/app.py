@@ -9,7 +9,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.gateway.admission import Counted, Verdict, decision_id, judge, refusal_of
+from tokenbox.gateway.admission import (
+    Counted,
+    Verdict,
+    decision_id,
+    judge,
+    refusal_of,
+    with_output_limit,
+)
 from tokenbox.gateway.asgi import (
     BodyTimeout,
     BodyTooLarge,
@@ -28,6 +35,7 @@ from tokenbox.gateway.frames import frame
 from tokenbox.gateway.protocols import PROTOCOLS, Style
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.relay import Outcome, Relay
+from tokenbox.gateway.services import Decision
 from tokenbox.gateway.settings import Mode
 from tokenbox.gateway.upstream import Unreachable, Upstream
 
@@ -37,8 +45,6 @@ if TYPE_CHECKING:
     from tokenbox.gateway.services import Grant, Services
 
 _MAX_REQUEST_ID = 128
-# A key with a quota whose request states no output limit gets this one.
-OUTPUT_UNDER_QUOTA = 4096
 
 
 class Gateway:
@@ -133,6 +139,7 @@ class Request:
         self.call: Call | None = None
         self.verdict: Verdict | None = None
         self.done: dict[str, object] | None = None
+        self.tried: dict[str, int] = {}
         self.asked: Call | None = None
         self.parent = incoming.header(b"traceparent")
         self.proof: str | None = None
@@ -186,7 +193,8 @@ class Request:
             if mode is not Mode.OBSERVE and (verdict.deficit or verdict.budget is None):
                 call = self.call = await self._fitted(call, upstream, verdict, grant)
             if grant.quotas:
-                call = self.call = self._bounded(call)
+                call, self.verdict = with_output_limit(call, self.verdict)
+                self.call = call
             await self._proven(None)
             async with services.accounts.reserved(self, grant) as account:
                 await self._answered(call, upstream, grant, account)
@@ -226,7 +234,7 @@ class Request:
         """The call made to fit, in the mode ``fit``; else a refusal."""
         if verdict.mode is not Mode.FIT or verdict.budget is None:
             raise refusal_of(call, await self._with_parts(call, upstream, verdict))
-        fitted = await self.services.fitting.fit(call, upstream, verdict, grant)
+        fitted = await self.services.fitting.fit(call, upstream, verdict, grant, self.tried)
         if fitted is None:
             raise refusal_of(call, await self._with_parts(call, upstream, verdict))
         self.verdict = judge(fitted.call, fitted.counted, verdict.room, verdict.mode)
@@ -238,21 +246,6 @@ class Request:
         counted = await self.services.counting.with_parts(call, upstream, verdict.counted)
         self.verdict = Verdict(counted, verdict.reserved, verdict.room, verdict.mode)
         return self.verdict
-
-    def _bounded(self, call: Call) -> Call:
-        """The call with an output limit, for a key with a quota: nothing else bounds what it may use."""
-        if call.max_output is not None or not call.protocol.output_keys or self.verdict is None:
-            return call
-        left = self.verdict.remaining
-        most = (
-            OUTPUT_UNDER_QUOTA
-            if left is None
-            else max(1, min(OUTPUT_UNDER_QUOTA, self.verdict.reserved + left))
-        )
-        key = "max_tokens" if "max_tokens" in call.protocol.output_keys else call.protocol.output_keys[0]
-        bounded = call.with_body({**call.body, key: most})
-        self.verdict = judge(bounded, self.verdict.counted, self.verdict.room, self.verdict.mode)
-        return bounded
 
     async def _answered(self, call: Call, upstream: Upstream, grant: Grant, account: Any) -> None:  # noqa: ANN401
         """Send it on and pass the answer back."""
@@ -292,7 +285,8 @@ class Request:
     async def _proven(self, refusal: Refusal | None) -> None:
         """Where proofs are asked for: one of this decision. Raises :class:`Refusal` if it cannot be kept."""
         if self.asked is not None and self.verdict is not None:
-            self.proof = await self.services.prove(self.asked, self.call, self.verdict, self.done, refusal)
+            decision = Decision(self.asked, self.call, self.verdict, self.done, self.tried, refusal)
+            self.proof = await self.services.prove(decision)
 
     # What the client learns.
 

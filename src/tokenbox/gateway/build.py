@@ -45,11 +45,9 @@ if TYPE_CHECKING:
     from datetime import date
 
     from tokenbox.catalog import Price
-    from tokenbox.gateway.admission import Verdict
-    from tokenbox.gateway.calls import Call
     from tokenbox.gateway.counting import Local
     from tokenbox.gateway.log import Log
-    from tokenbox.gateway.services import Accounts, Attempt, Door
+    from tokenbox.gateway.services import Accounts, Attempt, Decision, Door
     from tokenbox.gateway.settings import Settings
     from tokenbox.ledger.quota import Take
     from tokenbox.store.quotas import QuotaStore
@@ -183,14 +181,7 @@ class Standing:
             self.log.write("spool_failed", error=error.message)
             raise Refusal(503, error.code, "Nothing can be recorded just now, so nothing is sent.") from None
 
-    async def prove(
-        self,
-        asked: Call,
-        sent: Call | None,
-        verdict: Verdict,
-        done: dict[str, object] | None,
-        refusal: Refusal | None,
-    ) -> str | None:
+    async def prove(self, decision: Decision) -> str | None:
         """The id of the bundle that proves a decision; None where none is asked for."""
         folder = self.settings.proof
         if folder is None:
@@ -198,14 +189,15 @@ class Standing:
         from tokenbox.gateway.evidence import of_request  # noqa: PLC0415  # only where it is asked for
         from tokenbox.store.bundles import Bundles  # noqa: PLC0415
 
-        bundles = Bundles(folder, texts=self.settings.proof_texts)
+        settings = self.settings
+        bundles = Bundles(folder, texts=settings.proof_texts)
         try:
             written = await asyncio.to_thread(
-                lambda: bundles.write(of_request(asked, sent, verdict, done, refusal))
+                lambda: bundles.write(of_request(decision, settings.fit, settings.low_water))
             )
         except TokenboxError as error:
             self.log.write("proof_failed", error=error.message)
-            if refusal is not None:
+            if decision.refusal is not None:
                 return None
             raise Refusal(503, error.code, "No proof can be kept just now, so nothing is sent.") from None
         return written.id

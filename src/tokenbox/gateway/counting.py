@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tokenbox.gateway.calls import Call
     from tokenbox.gateway.settings import Limits
     from tokenbox.gateway.upstream import Upstream
-    from tokenbox.tokenizers.protocol import Tokenizer
+    from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 
 Answer = TypeVar("Answer")
 
@@ -52,6 +52,9 @@ class Format(Protocol):
         self, messages: Sequence[Any], tools: Sequence[Mapping[str, Any]] | None = None
     ) -> int: ...
 
+    @property
+    def identity(self) -> TokenizerIdentity: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Local:
@@ -65,6 +68,11 @@ class Local:
     format: Format | None
     name: str
     certain: bool
+
+    @property
+    def identity(self) -> TokenizerIdentity:
+        """Of what counts: the format, where there is one."""
+        return self.tokenizer.identity if self.format is None else self.format.identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +190,7 @@ class RequestCounting:
         """Counted in this process; a long text in a thread, where it holds nobody up."""
         size = len(call.data)
         tokens, exact = await self._in_time(local.tokenizer, size, lambda: self._count_here(call, local))
-        return Counted(tokens, exact, local.name)
+        return Counted(tokens, exact, local.name, identity=local.identity)
 
     @staticmethod
     def _count_here(call: Call, local: Local) -> tuple[int, bool]:

@@ -3,78 +3,105 @@
 from __future__ import annotations
 
 import hashlib
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from tokenbox.content.weight import weight_text
+from tokenbox.conversation.low_water import eagerness_of
 from tokenbox.gateway.asgi import json_bytes
+from tokenbox.gateway.settings import Mode
 from tokenbox.proof.evidence import Budget, Evidence, Input, Kind, Outcome, Sourced, Status
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Sequence
 
-    from tokenbox.gateway.admission import Verdict
+    from tokenbox.conversation.low_water import LowWater
     from tokenbox.gateway.calls import Call
-    from tokenbox.gateway.refusals import Refusal
+    from tokenbox.gateway.services import Decision
+    from tokenbox.gateway.settings import Fit
+    from tokenbox.proof.evidence import Record
 
 ALGORITHM = "gateway/1"
+# The input that is the whole body, as it came.
+REQUEST = "request"
 
 
-def of_request(
-    asked: Call,
-    sent: Call | None,
-    verdict: Verdict,
-    done: Mapping[str, object] | None,
-    refusal: Refusal | None,
-) -> Evidence:
-    """The items that were ``asked`` as inputs, the figures and what was done as decisions.
+def of_request(decision: Decision, fit: Sequence[Fit], low_water: LowWater) -> Evidence:
+    """The body that was asked and its items as inputs; the figures, what was done and counted as decisions.
 
-    What is emitted is the very body that goes on; None for a refusal.
+    What is emitted is the very body that goes on; None for a refusal. ``fit`` and ``low_water``: the policy
+    of the mode fit.
     """
-    figures, room = verdict.figures(), verdict.room
-    decisions: list[Mapping[str, object]] = [
-        {"decision": "refused" if refusal is not None else "sent", **figures}
-    ]
-    if done is not None:
-        decisions.append({"done": dict(done)})
+    asked, verdict, refusal = decision.asked, decision.verdict, decision.refusal
+    counted, room = verdict.counted, verdict.room
     refused = refusal is not None
-    data = None if sent is None or refused else sent.data
-    code = None if refusal is None else refusal.code
-    counted = verdict.counted
-    window = Sourced(room.window, room.sources.get("context_window"))
+    data = None if decision.sent is None or refused else decision.sent.data
     return Evidence(
         kind=Kind.ENFORCEMENT,
         algorithm=ALGORITHM,
-        options={"route": asked.protocol.name, "mode": verdict.mode.value, "choices": asked.choices},
+        options=_options(decision, fit, low_water),
         budget=Budget(
             Sourced(verdict.budget),
-            window,
+            Sourced(room.window, room.sources.get("context_window")),
             Sourced(verdict.reserved, "request" if asked.max_output is not None else "policy"),
             Sourced(room.headroom, "policy"),
         ),
-        tokenizer=TokenizerIdentity(counted.source, "", "", counted.exact),
+        tokenizer=counted.identity or TokenizerIdentity(counted.source, "", "", counted.exact),
         inputs=tuple(_inputs(asked)),
-        decisions=tuple(decisions),
-        outcome=Outcome(Status.REFUSED, code, {"deficit": verdict.deficit}) if refused else Outcome(),
+        decisions=tuple(_decisions(decision)),
+        outcome=Outcome()
+        if refusal is None
+        else Outcome(Status.REFUSED, refusal.code, {"deficit": verdict.deficit}),
         emitted=data,
-        digest=None if data is None else hashlib.sha256(data).hexdigest(),
+        digest=None if data is None else digest_of(data),
         figures={"tokens_in": counted.tokens, "exact": counted.exact, "deficit": verdict.deficit},
         model=asked.model,
     )
 
 
-def _inputs(call: Call) -> list[Input]:
-    """Each message, and all else that is counted."""
+def digest_of(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _options(decision: Decision, fit: Sequence[Fit], low_water: LowWater) -> Record:
+    """All that was decided by, besides the figures."""
+    asked, sent, verdict = decision.asked, decision.sent, decision.verdict
+    options: dict[str, object] = {
+        "route": asked.protocol.name,
+        "mode": verdict.mode.value,
+        "choices": asked.choices,
+        "reserve_out": verdict.room.reserve,
+        # Whether a key with a quota has made the gateway set an output limit.
+        "limited": asked.max_output is None and sent is not None and sent.max_output is not None,
+    }
+    if verdict.mode is Mode.FIT:
+        eagerness = eagerness_of(low_water)
+        options["fit"] = [step.value for step in fit]
+        options["eagerness"] = None if eagerness is None else weight_text(eagerness)
+        options["low_water"] = weight_text(Fraction(low_water)) if eagerness is None else None  # type: ignore[arg-type]
+    return options
+
+
+def _decisions(decision: Decision) -> Iterator[Record]:
+    """The figures; what was done to make it fit; each body that was counted for it, and its tokens."""
+    done, verdict = decision.done, decision.verdict
+    yield {"decision": "admitted" if decision.refusal is None else "refused", **verdict.figures()}
+    if done is not None:
+        yield {"done": dict(done)}
+    first = verdict.counted.tokens if done is None else done["before"]
+    counts = {**decision.tried, digest_of(decision.asked.data): first}
+    for digest, tokens in sorted(counts.items()):
+        yield {"counted": digest, "tokens": tokens}
+
+
+def _inputs(call: Call) -> Iterator[Input]:
+    """The body, and each of its items: whose texts are in the body."""
     items = call.input if isinstance(call.input, list) else [call.input]
-    found = [
-        _input(f"{call.protocol.input_key}[{number}]", _kind(item), item) for number, item in enumerate(items)
-    ]
-    others = {key: value for key, value in call.body.items() if key != call.protocol.input_key}
-    return [*found, _input("request", "request", others)]
-
-
-def _input(name: str, kind: str, value: object) -> Input:
-    data = json_bytes(value)
-    return Input(name, kind, hashlib.sha256(data).hexdigest(), len(data), None, texts=(data,))
+    for number, item in enumerate(items):
+        data = json_bytes(item)
+        yield Input(f"{call.protocol.input_key}[{number}]", _kind(item), digest_of(data), len(data), None)
+    yield Input(REQUEST, REQUEST, digest_of(call.data), len(call.data), None, texts=(call.data,))
 
 
 def _kind(item: object) -> str:

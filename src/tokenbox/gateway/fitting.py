@@ -8,9 +8,10 @@ what must be kept: system and developer messages, and the last user message.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tokenbox.content.message import InvalidMessage
 from tokenbox.engine.window import Limits
@@ -24,7 +25,7 @@ from tokenbox.gateway.texts import cuttable, transcript, with_cuts, with_summary
 from tokenbox.tokenizers.truncation import truncate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Sequence
 
     from tokenbox.conversation.low_water import LowWater
     from tokenbox.engine.window import Step
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from tokenbox.gateway.counting import Local
     from tokenbox.gateway.services import Counting, Grant, Summaries
     from tokenbox.gateway.upstream import Upstream
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+    Count = Callable[[Call], Coroutine[Any, Any, Counted]]
 
 Found = TypeVar("Found")
 
@@ -83,16 +87,25 @@ class PolicyFitting:
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def fit(self, call: Call, upstream: Upstream, verdict: Verdict, grant: Grant) -> Fitted | None:
+    async def fit(
+        self, call: Call, upstream: Upstream, verdict: Verdict, grant: Grant, tried: dict[str, int]
+    ) -> Fitted | None:
         budget = verdict.budget
         if budget is None or budget < 1 or call.protocol.name not in _WINDOWED:
             return None
+
+        async def count(smaller: Call) -> Counted:
+            counted = await self._counting.count(smaller, upstream)
+            tried[hashlib.sha256(smaller.data).hexdigest()] = counted.tokens
+            return counted
+
         counted, steps = verdict.counted, []
         for action in self._policy:
             if action is Fit.TRUNCATE:
-                done = await self._truncated(call, upstream, counted, budget)
+                tokenizer = self._local(upstream, call.model).tokenizer
+                done = await self._truncated(call, tokenizer, count, counted, budget)
             else:
-                done = await self._evicted(call, upstream, counted, budget, grant, action)
+                done = await self._evicted(call, count, counted, budget, grant, action)
             if done is None:
                 continue
             call, counted, record = done
@@ -104,11 +117,10 @@ class PolicyFitting:
         return None
 
     async def _truncated(
-        self, call: Call, upstream: Upstream, counted: Counted, budget: int
+        self, call: Call, tokenizer: Tokenizer, count: Count, counted: Counted, budget: int
     ) -> tuple[Call, Counted, dict[str, object]] | None:
         """Long texts of the past cut to the largest size that fits; to the smallest if none does."""
         slots = cuttable(call)
-        tokenizer = self._local(upstream, call.model).tokenizer
 
         def sizes() -> list[int]:
             return tokenizer.count_batch([slot.text for slot in slots])
@@ -120,21 +132,20 @@ class PolicyFitting:
         found: tuple[int, Call, Counted, list[int]] | None = None
         while low < high:
             middle = (low + high) // 2
-            tried = await self._cut_to(call, upstream, middle, tokens)
+            tried = await self._cut_to(call, tokenizer, count, middle, tokens)
             if tried[1].tokens <= budget:
                 found, low = (middle, *tried), middle + 1
             else:
                 high = middle
         if found is None:
-            found = (SHORTEST, *await self._cut_to(call, upstream, SHORTEST, tokens))
+            found = (SHORTEST, *await self._cut_to(call, tokenizer, count, SHORTEST, tokens))
         at_most, smaller, after, cut = found
         record = {"action": "truncate", "messages": cut, "at_most": at_most, "keep": "ends"}
         return smaller, after, {**record, "before": counted.tokens, "after": after.tokens}
 
     async def _cut_to(
-        self, call: Call, upstream: Upstream, at_most: int, tokens: Sequence[int]
+        self, call: Call, tokenizer: Tokenizer, count: Count, at_most: int, tokens: Sequence[int]
     ) -> tuple[Call, Counted, list[int]]:
-        tokenizer = self._local(upstream, call.model).tokenizer
         slots = cuttable(call)
 
         def cut() -> dict[int, str]:
@@ -146,39 +157,39 @@ class PolicyFitting:
 
         texts = await self._in_thread(cut)
         smaller = with_cuts(call, texts)
-        counted = await self._counting.count(smaller, upstream)
+        counted = await count(smaller)
         return smaller, counted, sorted({slots[number].item for number in texts})
 
     async def _evicted(  # one parameter per thing that is known
-        self, call: Call, upstream: Upstream, counted: Counted, budget: int, grant: Grant, action: Fit
+        self, call: Call, count: Count, counted: Counted, budget: int, grant: Grant, action: Fit
     ) -> tuple[Call, Counted, dict[str, object]] | None:
         if action is Fit.COMPACT:
-            compacted = await self._compacted(call, upstream, counted, budget, grant)
+            compacted = await self._compacted(call, count, counted, budget, grant)
             if compacted is not None:
                 return compacted
             # Without a summary nothing else is lost: what had to leave leaves as in a plain eviction.
-        evicted = await self._search(call, upstream, counted, budget)
+        evicted = await self._search(call, count, counted, budget)
         return None if evicted is None else (evicted.call, evicted.counted, evicted.record)
 
     async def _compacted(
-        self, call: Call, upstream: Upstream, counted: Counted, budget: int, grant: Grant
+        self, call: Call, count: Count, counted: Counted, budget: int, grant: Grant
     ) -> tuple[Call, Counted, dict[str, object]] | None:
         """The oldest exchanges in the words of a summary; None if there is none, or it does not fit."""
         room = min(SUMMARY_TOKENS, budget // SUMMARY_PART)
-        evicted = await self._search(call, upstream, counted, budget - room)
+        evicted = await self._search(call, count, counted, budget - room)
         if evicted is None or not evicted.gone:
             return None
         summary = await self._summaries.summary_of(transcript(call, evicted.gone), room, call, grant)
         if summary is None:
             return None
         smaller = with_summary(evicted.call, summary.text)
-        after = await self._counting.count(smaller, upstream)
+        after = await count(smaller)
         if after.tokens > budget:
             return None
         record = {**evicted.record, "action": "compact", "summary": summary.to_dict(), "after": after.tokens}
         return smaller, after, record
 
-    async def _search(self, call: Call, upstream: Upstream, whole: Counted, budget: int) -> _Evicted | None:
+    async def _search(self, call: Call, count: Count, whole: Counted, budget: int) -> _Evicted | None:
         """The fewest of the oldest exchanges gone; None where what must be kept does not fit alone."""
         loop = asyncio.get_running_loop()
         counted: dict[frozenset[int], tuple[Call, Counted]] = {frozenset(): (call, whole)}
@@ -187,7 +198,7 @@ class PolicyFitting:
             key = frozenset(gone)
             if key not in counted:
                 smaller = without(call, key)
-                question = self._counting.count(smaller, upstream)
+                question = count(smaller)
                 counted[key] = smaller, asyncio.run_coroutine_threadsafe(question, loop).result()
             return counted[key][1].tokens
 
@@ -207,16 +218,16 @@ class PolicyFitting:
             # What must be kept and a little more may still be too much for the mark alone.
             return None
         gone = frozenset(number for step in steps for number in step.messages)
-        smaller, count = counted[gone]
+        smaller, after = counted[gone]
         record: dict[str, object] = {
             "action": "evict",
             "evicted": sorted(gone),
             "before": whole.tokens,
-            "after": count.tokens,
+            "after": after.tokens,
             "budget": budget,
             "steps": [{"messages": list(step.messages), "why": step.why} for step in steps],
         }
-        return _Evicted(smaller, count, gone, record)
+        return _Evicted(smaller, after, gone, record)
 
     async def _in_thread(self, work: Callable[[], Found]) -> Found:
         try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.content.weight import weight_text
 from tokenbox.errors import TokenboxError
-from tokenbox.gateway.admission import Room
+from tokenbox.gateway.admission import Room, limit_of
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.providers import Key, Kind, Provider, Target
 from tokenbox.providers.memory import EndpointMemory
@@ -175,7 +175,7 @@ def room_of(settings: ModelSettings, found: Capabilities | None) -> Room:
     headroom = Fraction(0) if settings.headroom is None else Fraction(settings.headroom)
     return Room(
         window=window,
-        limit=None if window is None else int(window * (1 - headroom)),
+        limit=limit_of(window, headroom),
         max_input=figures["max_input_tokens"],
         max_output=figures["max_output_tokens"],
         reserve=0 if settings.reserve_out is None else settings.reserve_out,

@@ -11,6 +11,7 @@ from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.settings import Mode
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from tokenbox.gateway.admission import Counted, Room, Verdict
@@ -68,6 +69,22 @@ class Summary:
         """For the record: the text is only its digest."""
         digest = hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
         return {"model": self.model, "request_id": self.request_id, "sha256": digest}
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was decided of a request, for its proof.
+
+    ``asked`` as it came, ``sent`` as it goes on. ``done`` is what ``fit`` did, ``tried`` the tokens of each
+    body that it counted on the way, by its SHA-256.
+    """
+
+    asked: Call
+    sent: Call | None
+    verdict: Verdict
+    done: Mapping[str, object] | None
+    tried: Mapping[str, int]
+    refusal: Refusal | None
 
 
 class Attempt(Protocol):
@@ -130,8 +147,13 @@ class Counting(Protocol):
 class Fitting(Protocol):
     """Making a request fit."""
 
-    async def fit(self, call: Call, upstream: Upstream, verdict: Verdict, grant: Grant) -> Fitted | None:
-        """None where what must be kept does not fit."""
+    async def fit(
+        self, call: Call, upstream: Upstream, verdict: Verdict, grant: Grant, tried: dict[str, int]
+    ) -> Fitted | None:
+        """None where what must be kept does not fit.
+
+        ``tried`` takes the tokens of each body that is counted on the way, by its SHA-256.
+        """
         ...
 
 
@@ -185,14 +207,7 @@ class Services(Protocol):
         """Right before a request is sent. Raises a refusal where it cannot be recorded."""
         ...
 
-    async def prove(
-        self,
-        asked: Call,
-        sent: Call | None,
-        verdict: Verdict,
-        done: dict[str, object] | None,
-        refusal: Refusal | None,
-    ) -> str | None:
+    async def prove(self, decision: Decision) -> str | None:
         """The id of the bundle that proves a decision; None where none is asked for.
 
         Raises a refusal (503) where it cannot be kept, except for what is refused anyway.

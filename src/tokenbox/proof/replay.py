@@ -122,7 +122,11 @@ def replay(
             kind=contents.manifest.kind.value,
         )
     counter = recorded_tokenizer(contents) if tokenizer is None else tokenizer
-    evidence = remake(contents, texts, _as_exact_as_recorded(contents, counter))
+    return compared(contents, remake(contents, texts, _as_exact_as_recorded(contents, counter)))
+
+
+def compared(contents: Contents, evidence: Evidence) -> Replay:
+    """What a bundle says beside what was decided again."""
     bundle = build(evidence)
     again = read_contents(MemoryFiles(bundle.files), read_manifest(bundle.files[MANIFEST], bundle.id))
     return Replay(tuple(differences(contents, again, besides=_SAID)))
