@@ -77,11 +77,13 @@ class Running:
 
 
 def run(*, quick: bool) -> dict[str, Any]:
-    seconds, rounds = (1.5, 1) if quick else (4.0, 5)
+    seconds, rounds = (1.5, 1) if quick else (2.5, 5)
     before = list(os.getloadavg())
     with ExitStack() as stack:
         servers = start_all(stack)
         memory = {"at start": {server.name: server.memory_mb() for server in servers}}
+        for server in servers:  # what is loaded on first use is no part of any row but memory
+            load(server.url, "cold", 1, 0.5, f"first.{server.name}")
         rows = []
         for kind, connections in (
             *(("cold", 1), ("conversation", 1), ("cold", CONNECTIONS), ("conversation", CONNECTIONS)),
@@ -92,6 +94,7 @@ def run(*, quick: bool) -> dict[str, Any]:
             rows += measured(asked, kind, connections, seconds, rounds)
         memory["after the load"] = {server.name: server.memory_mb() for server in servers}
         starts = {server.name: server.start for server in servers}
+        calling = calls_of(servers[0].url, 50 if quick else 300)
     return {
         "when": datetime.now(UTC).strftime("%Y-%m-%d"),
         "python": sys.version.split()[0],
@@ -101,6 +104,7 @@ def run(*, quick: bool) -> dict[str, Any]:
         "rows": rows,
         "memory": memory,
         "start": starts,
+        "calling": calling,
         "count": plain_counts(3 if quick else 9),
         "load": [before, list(os.getloadavg())],
     }
@@ -209,6 +213,13 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def calls_of(url: str, times: int) -> dict[str, float]:
+    """Milliseconds of processor time of a call of the stub, by tokenbox's own client and by aiohttp's."""
+    command = [sys.executable, PARTS / "calling.py", url, str(times)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return dict(json.loads(done.stdout))
+
+
 def plain_counts(times: int) -> dict[str, float]:
     """Milliseconds of one plain count of the long text by the tokenizer alone, in a process of its own."""
     script = (
@@ -315,6 +326,11 @@ def table(results: dict[str, Any]) -> str:
                 peer_spent,
             )
         )
+    calling = results["calling"]
+    cells = dict.fromkeys(OURS, (f"{calling['tokenbox']:.3f} ms", None))
+    lines.append(
+        row("... of it, the call of the upstream", "reported", cells, f"{calling['aiohttp']:.3f} ms", "-")
+    )
     for connections in (1, CONNECTIONS):
         rates = {
             name: figure(results, "stream", connections, name, "events_per_second") for name in names(results)
