@@ -7,6 +7,7 @@ space that follows such a character, and the counts of the parts add up to its o
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ _NEW_OF: Final = 4
 _FEW: Final = 8
 # Of such a text so many words are looked at, to be known in the next.
 _LEARNED: Final = 32
+# No word counts 0.
+_UNKNOWN: Final = repeat(0)
 # Characters that show what kind of text it is.
 _BEGIN: Final = 256
 
@@ -42,21 +45,25 @@ class WordCounts:
         if "  " in begin or "\n " in begin:  # code, or a table: a look that costs next to nothing
             return None
         words = str.split(text, " ")  # what is no text raises TypeError here
-        counts = list(map(self._known.get, words))
-        counts[0] = self._count_first(words[0])
-        new = counts.count(None)
+        first = self._count_first(words[0])
+        last = len(words) - 1
+        if not last:
+            return first
+        if not _is_word(words[0]):
+            return None
+        counts = list(map(self._known.get, words, _UNKNOWN))
+        counts[0] = first  # it has no space before it
+        new = counts.count(0)
         if new * _NEW_OF > len(words) + _FEW:
             self._learn(words[1:_LEARNED])
             return None
-        place, last = 0, len(words) - 1
-        if last and not _is_word(words[0]):
-            return None
+        place = 0
         for _ in range(new):
-            place = counts.index(None, place + 1)
+            place = counts.index(0, place + 1)
             if place < last and not _is_word(words[place]):
                 return None
             counts[place] = self._count_word(words[place])
-        return sum(counts)  # type: ignore[arg-type]  # none is None
+        return sum(counts)
 
     def _count_first(self, word: str) -> int:
         """The count of a word with nothing before it, remembered."""
