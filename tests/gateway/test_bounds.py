@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
+from redis import Redis
 
 from tokenbox.gateway.asgi import Incoming
 from tokenbox.gateway.door import RETRY_SECONDS, STALE_SECONDS, KeyDoor
@@ -23,6 +26,7 @@ from tokenbox.store.threads import StoreThreads
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+REDIS = os.environ.get("TOKENBOX_TEST_REDIS", "redis://127.0.0.1:6379/0")
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 KEY = GatewayKey("k1", "somebody", (), (), (), "", None, None)
 
@@ -104,6 +108,34 @@ def test_while_the_store_is_away_good_keys_do_not_wait_for_it(monkeypatch: pytes
 
     asyncio.run(story())
     threads.close()
+
+
+def test_whoever_leaves_while_redis_is_asked_is_noticed() -> None:
+    bucket = Bucket.at(f"test{uuid4().hex}", Quota.parse("1000000 tokens/day"), NOW)
+
+    async def story() -> None:
+        quotas = RedisQuotas(REDIS)
+        await quotas.ping()
+
+        async def request(number: int) -> None:
+            name = f"{bucket.key_id}.{number}"
+            await quotas.take(name, [Take(bucket, 1)])
+            await quotas.settle(name, [Take(bucket, 1)])
+            await asyncio.sleep(3600)  # the answer
+
+        for number in range(300):
+            task = asyncio.create_task(request(number))
+            for _ in range(number % 15):  # wherever it is by then
+                await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asyncio.wait_for(task, 30)
+        await quotas.close()
+
+    asyncio.run(story())
+    with Redis.from_url(REDIS) as redis:
+        for name in redis.scan_iter(f"*{bucket.key_id}*", count=1000):
+            redis.delete(name)
 
 
 def test_a_silent_redis_has_so_many_connections_and_nobody_waits_long() -> None:

@@ -73,7 +73,9 @@ class RedisQuotas:
         try:
             self._redis: Any = redis.Redis.from_url(
                 url,
-                socket_timeout=seconds,
+                # Our own limit holds for the whole question. The client's would be by asyncio.wait_for, which
+                # in Python 3.11 loses a cancellation: a client that leaves would not be noticed.
+                socket_timeout=None,
                 socket_connect_timeout=seconds,
                 decode_responses=True,
                 # Once more, at once: a connection of the pool may have been closed meanwhile. Scripts may
