@@ -1,39 +1,25 @@
-"""What all tests share: the Hypothesis profile, and golden files."""
+"""What all tests share: how many examples are tried, and golden files."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
 
+from tests import effort
 from tests.llama.server import llama, start_llama
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["golden", "llama", "pytest_addoption", "start_llama"]
+__all__ = ["golden", "llama", "pytest_addoption", "pytest_configure", "start_llama"]
 
 GOLDEN = Path(__file__).parent / "golden"
 
-# The same examples on every run and machine. Speed is the business of bench/, so no deadline.
-settings.register_profile(
-    "everyday",
-    derandomize=True,
-    deadline=None,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-# TOKENBOX_HYPOTHESIS=deep: new examples each time, many more of them.
-settings.register_profile(
-    "deep",
-    settings.get_profile("everyday"),
-    derandomize=False,
-    max_examples=2_000,
-)
-settings.load_profile(os.environ.get("TOKENBOX_HYPOTHESIS", "everyday"))
+
+def pytest_configure(config: pytest.Config) -> None:
+    effort.load(quick=config.option.markexpr == "not slow")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

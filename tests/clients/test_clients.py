@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from tests.gateway.running import StartGateway
     from tests.llama.server import StartLlama
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 TEXT = "Hello there"
 CALLED = [["get_weather", {"city": "Paris"}]]
@@ -31,15 +33,21 @@ class Client:
     name: str
     script: str
 
-    def run(self, url: str, model: str) -> dict[str, Any]:
-        if self.script.endswith(".mjs"):
-            command = ["node", f"node/{self.script}"]
+    @property
+    def is_node(self) -> bool:
+        return self.script.endswith(".mjs")
+
+    @property
+    def is_installed(self) -> bool:
+        if self.is_node:
             stamp, lock = HERE / "node/node_modules/installed", HERE / "node/package-lock.json"
         else:
-            command = [f".venv-{self.name}/bin/python", f"python/{self.script}"]
             stamp, lock = HERE / f".venv-{self.name}/installed", HERE / f"locks/{self.name}.txt"
-        if not stamp.exists() or stamp.read_bytes() != lock.read_bytes():
-            pytest.skip(f"{self.name} is not installed, or not as its lock says: make clients")
+        return stamp.exists() and stamp.read_bytes() == lock.read_bytes()
+
+    def run(self, url: str, model: str) -> dict[str, Any]:
+        python = f".venv-{self.name}/bin/python"
+        command = ["node", f"node/{self.script}"] if self.is_node else [python, f"python/{self.script}"]
         done = subprocess.run(
             [*command, url, model], cwd=HERE, capture_output=True, text=True, timeout=SECONDS, check=False
         )
@@ -61,8 +69,22 @@ LITELLM = Client("litellm", "litellm_client.py")
 AI_SDK = Client("AI SDK", "ai_sdk_client.mjs")
 
 
-def name_of(client: Client) -> str:
-    return client.name
+def asked_by(*clients: Client) -> pytest.MarkDecorator:
+    """The test is run once with each of the clients; skipped, before anything starts, without it."""
+    return pytest.mark.parametrize(
+        "client",
+        [
+            pytest.param(
+                client,
+                id=client.name,
+                marks=pytest.mark.skipif(
+                    not client.is_installed,
+                    reason=f"{client.name} is not installed, or not as its lock says: make clients",
+                ),
+            )
+            for client in clients
+        ],
+    )
 
 
 def calls_in(facts: dict[str, Any]) -> list[list[Any]]:
@@ -82,7 +104,7 @@ def guarded(start_gateway: StartGateway, upstream: str) -> str:
     return start_gateway(upstream).url
 
 
-@pytest.mark.parametrize("client", [*OPENAI_PYTHON, OPENAI_NODE], ids=name_of)
+@asked_by(*OPENAI_PYTHON, OPENAI_NODE)
 def test_openai(client: Client, guarded: str) -> None:
     facts = client.run(guarded, "gpt-4o")
     check(facts)
@@ -94,7 +116,7 @@ def test_openai(client: Client, guarded: str) -> None:
     assert facts["over"] == {"chat": OPENAI, "stream": OPENAI, "responses": {**OPENAI, "param": "input"}}
 
 
-@pytest.mark.parametrize("client", ANTHROPIC, ids=name_of)
+@asked_by(*ANTHROPIC)
 def test_anthropic(client: Client, guarded: str) -> None:
     facts = client.run(guarded, "gpt-4o")
     check(facts)
@@ -105,8 +127,9 @@ def test_anthropic(client: Client, guarded: str) -> None:
     assert facts["over"]["message"].startswith("prompt is too long: ")
 
 
-def test_llm(guarded: str) -> None:
-    facts = LLM.run(guarded, "gpt-4o")
+@asked_by(LLM)
+def test_llm(client: Client, guarded: str) -> None:
+    facts = client.run(guarded, "gpt-4o")
     check(facts)
     assert facts["stream_input_tokens"] == 25
     # It has no error of its own for this: the openai package's goes through, with its code and its words.
@@ -115,30 +138,34 @@ def test_llm(guarded: str) -> None:
     assert "maximum context length is 8000 tokens" in facts["over"]["message"]
 
 
-def test_langchain(guarded: str) -> None:
-    facts = LANGCHAIN.run(guarded, "gpt-4o")
+@asked_by(LANGCHAIN)
+def test_langchain(client: Client, guarded: str) -> None:
+    facts = client.run(guarded, "gpt-4o")
     check(facts)
     assert facts["stream_input_tokens"] == 25
     assert facts["over"] == dict.fromkeys(("chat", "stream"), "OpenAIContextOverflowError")
 
 
-def test_pydantic_ai(guarded: str) -> None:
-    facts = PYDANTIC_AI.run(guarded, "gpt-4o")
+@asked_by(PYDANTIC_AI)
+def test_pydantic_ai(client: Client, guarded: str) -> None:
+    facts = client.run(guarded, "gpt-4o")
     for api in (facts, facts["anthropic"]):
         check(api)
         assert api["after_tool"] == "Sunny."
         assert api["over"] == {"class": "ModelContextWindowExceededError"}
 
 
-def test_litellm(guarded: str) -> None:
-    facts = LITELLM.run(guarded, "gpt-4o")
+@asked_by(LITELLM)
+def test_litellm(client: Client, guarded: str) -> None:
+    facts = client.run(guarded, "gpt-4o")
     for api in (facts, facts["anthropic"]):
         check(api)
         assert api["over"] == {"class": "ContextWindowExceededError", "is": True}
 
 
-def test_ai_sdk(guarded: str) -> None:
-    facts = AI_SDK.run(guarded, "gpt-4o")
+@asked_by(AI_SDK)
+def test_ai_sdk(client: Client, guarded: str) -> None:
+    facts = client.run(guarded, "gpt-4o")
     for api in ("compatible", "chat", "responses", "anthropic"):
         check(facts[api])
         assert facts[api]["stream_input_tokens"] == 25
@@ -162,9 +189,7 @@ def guarded_llama(start_gateway: StartGateway, start_llama: StartLlama) -> str:
     return start_gateway(start_llama(n_ctx=2048).url).url
 
 
-@pytest.mark.parametrize(
-    "client", [*OPENAI_PYTHON, OPENAI_NODE, *ANTHROPIC, LLM, LANGCHAIN, LITELLM, AI_SDK], ids=name_of
-)
+@asked_by(*OPENAI_PYTHON, OPENAI_NODE, *ANTHROPIC, LLM, LANGCHAIN, LITELLM, AI_SDK)
 def test_in_front_of_llama_cpp(client: Client, guarded_llama: str) -> None:
     facts = client.run(guarded_llama, "tiny")
     apis = [

@@ -99,6 +99,7 @@ def test_sections_may_be_any_iterable() -> None:
     assert once.digest == tokenbox.layout(tuple(given), 90, "code-aware").digest
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("fastokens") is None, reason="fastokens (the extra fast) is not installed")
 def test_the_engine_does_not_matter() -> None:
     for budget in BUDGETS:

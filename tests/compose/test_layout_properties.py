@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import tokenbox
 from tests import reference_box
 from tests.compose.independent import COUNTERS, HOSTILE, SEPARATORS
+from tests.effort import examples
 from tokenbox import Action, ContextCriticalOverflow, Decision, Layout, Section, layout, whatif
 from tokenbox.compose.lay_out import SMALL
 from tokenbox.content.lenses import parse_pipeline
@@ -175,7 +176,7 @@ def against_reference(
 @pytest.mark.parametrize("reclaim", [False, True])
 @pytest.mark.parametrize("name", EXACTLY_PRICED)
 @given(data=st.data())
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 def test_equals_the_slow_reference(name: str, reclaim: bool, data: st.DataObject) -> None:
     sections, separator = data.draw(boxes()), data.draw(separators)
     budget = budget_near(data.draw, COUNTERS[name](joined(sections, separator)))
@@ -183,7 +184,7 @@ def test_equals_the_slow_reference(name: str, reclaim: bool, data: st.DataObject
 
 
 @given(sections=boxes(), separator=separators, data=st.data(), reclaim=st.booleans())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_equals_the_letter_of_the_rule_where_counts_add_up(
     sections: list[Section], separator: str, data: st.DataObject, reclaim: bool
 ) -> None:
@@ -193,7 +194,7 @@ def test_equals_the_letter_of_the_rule_where_counts_add_up(
 
 @pytest.mark.parametrize("name", EXACTLY_PRICED)
 @given(data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_the_price_is_exact_where_the_joins_are_known(name: str, data: st.DataObject) -> None:
     sections, separator = data.draw(boxes(critical=False)), data.draw(separators)
     budget = budget_near(data.draw, COUNTERS[name](joined(sections, separator)))
@@ -201,7 +202,7 @@ def test_the_price_is_exact_where_the_joins_are_known(name: str, data: st.DataOb
 
 
 @given(sections=boxes(), separator=separators, data=st.data(), reclaim=st.booleans())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_an_estimate_without_cuts_keeps_every_promise_too(
     sections: list[Section], separator: str, data: st.DataObject, reclaim: bool
 ) -> None:
@@ -214,7 +215,7 @@ def test_an_estimate_without_cuts_keeps_every_promise_too(
 
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_exactly_the_whole_changes_nothing_and_one_less_changes_something(
     name: str, data: st.DataObject
 ) -> None:
@@ -234,7 +235,7 @@ def test_exactly_the_whole_changes_nothing_and_one_less_changes_something(
 
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_whatif_equals_separate_layouts(name: str, data: st.DataObject) -> None:
     sections, separator = data.draw(boxes()), data.draw(separators)
     whole = COUNTERS[name](joined(sections, separator))
@@ -266,7 +267,7 @@ def applied(
 
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_the_smallest_change_makes_it_fit(name: str, data: st.DataObject) -> None:
     drawn, separator = data.draw(boxes()), data.draw(separators)
     sections = [s if i % 3 == 2 else dataclasses.replace(s, shrink=0) for i, s in enumerate(drawn)]
@@ -284,7 +285,7 @@ def test_the_smallest_change_makes_it_fit(name: str, data: st.DataObject) -> Non
 
 
 @given(data=st.data())
-@settings(max_examples=150, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=examples(150), phases=[Phase.explicit, Phase.generate])
 def test_the_smallest_change_is_the_smallest(data: st.DataObject) -> None:
     """A section shorter than the deficit by more than 8 is not looked at, but its absence also
     frees a separator, which may be longer than that."""
@@ -354,7 +355,7 @@ CALLABLES: dict[str, Callable[[str], int]] = {
 
 @pytest.mark.parametrize("name", CALLABLES)
 @given(data=st.data())
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_a_plain_function_is_never_exceeded(name: str, data: st.DataObject) -> None:
     count = CALLABLES[name]
     sections = data.draw(boxes())
@@ -514,7 +515,7 @@ def test_weights_that_are_equal_have_one_digest() -> None:
 
 @pytest.mark.parametrize("name", ["utf8-bytes", "o200k_base", "code-aware"])
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_diff_of_a_rerun_is_empty_and_of_two_budgets_tells_the_first_byte(
     name: str, data: st.DataObject
 ) -> None:

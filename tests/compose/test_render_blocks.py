@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests import reference_ladder
 from tests.compose.block_lists import block_lists, with_priorities
 from tests.compose.independent import COUNTERS
+from tests.effort import examples
 from tokenbox.compose.block_record import BlockLayout, Verbosity
 from tokenbox.compose.render_blocks import render_blocks
 from tokenbox.content.block_kinds import BlockType, Lang, MediaType, Priority, Role
@@ -411,7 +412,7 @@ def test_an_inconsistent_counter_is_an_error_and_no_endless_search() -> None:
         )
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(block_lists, st.sampled_from([Verbosity.FULL, Verbosity.SUMMARY]), modes)
 def test_full_and_summary_ignore_the_budget(blocks: list[Block], verbosity: Verbosity, mode: Mode) -> None:
     result = render_blocks(blocks, "o200k_base", 1, mode, verbosity=verbosity)

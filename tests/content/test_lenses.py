@@ -10,6 +10,7 @@ import regex
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tokenbox.content.lenses import describe, lens_names, parse_pipeline
 from tokenbox.content.lenses.registry import find_kind
 from tokenbox.tokenizers.estimates import Chars4
@@ -70,7 +71,7 @@ ANY = st.text(st.characters(codec=None), max_size=60) | HOSTILE
 
 @pytest.mark.parametrize("spelling", SPELLINGS + EXTRA)
 @given(text=ANY)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @example(text="")
 @example(text="\\``")
 @example(text="\\```")
@@ -125,6 +126,7 @@ def test_parts_in_tokens_fit(text: str, n: int) -> None:
         assert BYTES.count(seen(f"{name}(tokens={n})", text)) <= n
 
 
+@pytest.mark.slow
 def test_case_mapping_settles_for_every_character() -> None:
     # Both mappings work character by character (but for the final sigma, which leaves none behind), so it is
     # enough that every character they write is one they leave alone.

@@ -11,7 +11,7 @@ import pytest
 
 from tests.llama import model as models
 from tokenbox.content.message import Message, UndeclaredCost
-from tokenbox.conversation import fit
+from tokenbox.conversation import fit, template
 from tokenbox.conversation.chat_format import ChatFormat
 from tokenbox.conversation.llama_cpp import to_json as llama_json
 from tokenbox.conversation.template import ChatTemplate, TemplateError
@@ -98,7 +98,11 @@ def test_special_tokens_that_overlap_are_looked_for_longest_first() -> None:
         ("{{ messages.append(1) }}", "unsafe"),
         ("{% if %}", "does not parse"),
         ("{{ nothing.at.all }}", "failed on these messages"),
-        ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "steps"),
+        pytest.param(
+            "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+            "more than 1,000,000 steps",
+            marks=pytest.mark.slow,
+        ),
         ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "Recursion"),
         ("{{ 'a' * 999999999 }}", "too large"),
         ("{{ 9 ** 999 }}", "too large"),
@@ -118,6 +122,14 @@ def test_a_template_cannot_do_harm(source: str, says: str) -> None:
     assert says in caught.value.message
 
 
+def test_a_template_has_so_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(template, "MAX_STEPS", 20)
+    lines = "{% for i in range(15) %}{{ i }}{% endfor %}"
+    assert ChatTemplate(lines).render({}) == "01234567891011121314"
+    with pytest.raises(TemplateError, match="more than 20 steps"):
+        ChatTemplate(lines * 2).render({})
+
+
 GROWING = (
     "{%% set n = namespace(x=%s) %%}{%% for i in range(60) %%}{%% set n.x = %s %%}{%% endfor %%}{{ n.x }}"
 )
@@ -128,7 +140,9 @@ BIG = "{% for i in range(9999) %}{{ 'x' * 99999 }}{% endfor %}"
     ("source", "says"),
     [
         (GROWING % ("[1]", "[n.x, n.x]"), "a list is too large"),
-        (GROWING % ("[1]", "[n.x, n.x] | sum(start=[])"), "a list is too large"),
+        pytest.param(
+            GROWING % ("[1]", "[n.x, n.x] | sum(start=[])"), "a list is too large", marks=pytest.mark.slow
+        ),
         (GROWING % ("[1]", "n.x + n.x"), "+ is too large"),
         (GROWING % ("'a'", "n.x | replace('a', 'aa')"), "replace is too large"),
         (GROWING % ("'a'", "n.x.replace('a', 'aa')"), "replace is too large"),

@@ -343,6 +343,7 @@ ASK = textwrap.dedent("""
 """)
 
 
+@pytest.mark.slow
 def test_the_same_question_has_the_same_answer_in_every_process(folder: Path) -> None:
     answers = set()
     for seed in ("0", "1", "4242"):

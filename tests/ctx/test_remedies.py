@@ -16,8 +16,12 @@ from tokenbox import ctx
 from tokenbox.ctx import UnknownWindow
 from tokenbox.errors import NoTokenizer
 
+MORE_MODELS = ("openai/gpt-4.1", "claude-sonnet-4-5")
 
-@pytest.mark.parametrize("model", ["gpt-4o", "openai/gpt-4.1", "acme-7b", "claude-sonnet-4-5"])
+
+@pytest.mark.parametrize(
+    "model", ["gpt-4o", "acme-7b", *(pytest.param(m, marks=pytest.mark.slow) for m in MORE_MODELS)]
+)
 def test_each_remedy_is_a_command_that_works(folder: Path, model: str) -> None:
     with pytest.raises(NoTokenizer) as caught:
         ctx.estimate(model, ["text"])

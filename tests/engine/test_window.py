@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.reference_window import Item, solve, solve_auto
 from tokenbox.engine.window import Kind, Limits, Reason, Step, Window
 
@@ -159,7 +160,7 @@ class Life:
         assert self.window.exchanges == sum(item.kind == "user" for item in self.left)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.integers(0, 20), ACTIONS)
 @example(0, [("answer", 1), ("user", 2), ("user", 3), ("user", 0), ("whole", 2, 3, 5)])
 @example(0, [("answer", 3), ("user", 1), ("user", 1), ("enforce", 1, None, 10)])

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.gateway.running import RunningGateway, StartGateway
+    from tests.gateway.running import Gateways, RunningGateway
     from tests.llama.server import LlamaServer, StartLlama
 
 MODEL = "tiny"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def small(start_llama: StartLlama) -> LlamaServer:
     return start_llama(n_ctx=512)
 
 
-@pytest.fixture
-def gateway(small: LlamaServer, start_gateway: StartGateway) -> RunningGateway:
-    return start_gateway(small.url)
+@pytest.fixture(scope="module")
+def gateway(small: LlamaServer, shared_gateways: Gateways) -> RunningGateway:
+    return shared_gateways(small.url)
 
 
 def chat(text: str, **more: object) -> dict[str, object]:

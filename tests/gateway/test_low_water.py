@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.gateway.running import until
 from tests.gateway.test_modes import CONFIG, PATH, chat, talk
 from tokenbox.engine.window import Kind, Limits, Window
 from tokenbox.gateway.low_water import mark
@@ -17,10 +19,24 @@ from tokenbox.gateway.low_water import mark
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from tests.gateway.running import Gateways, Stub
+    from tests.gateway.running import Gateways, RunningGateway, Stub
 
 BUDGET = 390  # of a window of 400 with an answer of 10
 REQUESTS = range(15, 60)
+
+
+@pytest.fixture(scope="module")
+def gateway(shared_gateways: Gateways, upstream: Stub) -> RunningGateway:
+    return shared_gateways(upstream.url, options=["--mode", "fit"])
+
+
+def become(gateway: RunningGateway, upstream: Stub, low_water: str) -> None:
+    """Other settings, read anew."""
+    settings = CONFIG.format(url=upstream.url, fit='["evict"]') + f'low_water = "{low_water}"\n'
+    (gateway.folder / ".tokenbox" / "config.toml").write_text(settings, encoding="utf-8")
+    reloads = gateway.log.count('"event":"reloaded"')
+    gateway.process.send_signal(signal.SIGHUP)
+    until(lambda: gateway.log.count('"event":"reloaded"') > reloads)
 
 
 # The 45 exchanges are of about 46 tokens each, a step of 0.7 is 117.
@@ -28,10 +44,9 @@ REQUESTS = range(15, 60)
     ("low_water", "cuts"), [("1", range(40, 46)), ("0.7", range(15, 21)), ("auto", range(10, 23))]
 )
 def test_a_list_that_grows_keeps_its_beginning(
-    shared_gateways: Gateways, upstream: Stub, low_water: str, cuts: range
+    gateway: RunningGateway, upstream: Stub, low_water: str, cuts: range
 ) -> None:
-    settings = CONFIG.format(url=upstream.url, fit='["evict"]') + f'low_water = "{low_water}"\n'
-    gateway = shared_gateways(config=settings, options=["--mode", "fit"])
+    become(gateway, upstream, low_water)
     starts, counted = [], []
     for exchanges in REQUESTS:
         messages = talk(exchanges)

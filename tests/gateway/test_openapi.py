@@ -11,6 +11,7 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.gateway.running import Stub, ask
 from tokenbox.gateway.openapi import OPERATIONS, document
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 POSTS = sorted(path for method, path in OPERATIONS if method == "post")
 RELAYED = ("/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/completions", "/v1/embeddings")
 BOUNDED = settings(
-    max_examples=25,
+    max_examples=examples(25),
     deadline=None,
     suppress_health_check=[
         HealthCheck.function_scoped_fixture,
@@ -185,7 +186,7 @@ def test_schemathesis_finds_nothing(gateway: RunningGateway) -> None:
     checks = [schemathesis.checks.CHECKS.get_one(name) for name in CONFORMANCE]
     for operation in schemathesis.openapi.from_dict(document()).get_all_operations():
 
-        @settings(BOUNDED, max_examples=8)
+        @settings(BOUNDED, max_examples=examples(8))
         @given(operation.ok().as_strategy())  # type: ignore[union-attr]
         def sent(case: Any) -> None:  # noqa: ANN401
             # What the upstream has to say of such requests is its own; the checks are of our part.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tests.gateway.running import StartGateway
 
-BODY = {"model": "gpt-4o", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 4}
+BODY = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 4}
 
 
 def certificate(folder: Path, host: str) -> tuple[Path, Path]:
@@ -74,7 +74,9 @@ def test_a_certificate_is_checked(
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", port, ssl_context=context).start()
         env = {"SSL_CERT_FILE": str(public)} if trusted else {}
-        gateway = await asyncio.to_thread(start_gateway, f"https://127.0.0.1:{port}", env=env)
+        gateway = await asyncio.to_thread(
+            start_gateway, f"https://127.0.0.1:{port}", env=env, options=["--mode", "observe"]
+        )
         answer = await asyncio.to_thread(gateway.post, "/v1/chat/completions", BODY)
         assert answer.status == status, answer.data
         if status == 200:

@@ -166,9 +166,10 @@ class Recorded(CountCache):
         return self.info().misses
 
 
-def test_counting_ahead_leaves_no_content_to_count(folder: Make) -> None:
+def test_counting_ahead_leaves_no_content_to_count(folder: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     # Several jobs, and a last one that is small.
-    root = folder({f"f{n}.py": f"x = {n}\n" * 40_000 for n in range(9)})
+    monkeypatch.setattr("tokenbox.pack.ahead._JOB", 25_000)
+    root = folder({f"f{n}.py": f"x = {n}\n" * 2_000 for n in range(9)})
     cache, counter = Recorded(), registry.get("o200k_base")
     with CountAhead(counter, cache) as ahead:
         result = collect(survey([root]), made=ahead.add)

@@ -8,6 +8,7 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tokenbox import Section, tokenizers
 from tokenbox.engine.result import Decision
 from tokenbox.policy import (
@@ -57,7 +58,7 @@ def limits_of(enforcement: Enforcement, **changes: Any) -> Limits:  # noqa: ANN4
     return Limits.of(**{**fields, **changes})
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     chunks=requests,
     window=st.integers(1, 150),
@@ -151,7 +152,7 @@ def test_a_reserve_beyond_the_window_leaves_only_remedies_that_work() -> None:
     assert verdict.plan[0] == LowerMaxTokens(80, 200)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(chunks=requests, window=st.integers(1, 120), counter=st.sampled_from(["o200k", "bytes", "heuristic"]))
 def test_a_summary_of_the_size_offered_brings_back_what_is_offered(
     chunks: list[Any], window: int, counter: str

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tokenbox
+from tests.effort import examples
 from tests.proof.examples import BLOCKS, EXAMPLES, SECTIONS, blocks_evidence, layout_evidence
 from tokenbox.compose.render_blocks import render_blocks
 from tokenbox.content.block_kinds import Priority
@@ -63,7 +64,7 @@ def test_layouts_at_many_budgets(budget: int, tokenizer: str) -> None:
     summarized=st.sets(st.integers(0, 6)),
     soft=st.booleans(),
 )
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 def test_blocks_with_summaries_made_on_the_way(
     budget: int, lengths: list[int], priorities: list[Priority], summarized: set[int], soft: bool
 ) -> None:

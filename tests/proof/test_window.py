@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tokenbox
+from tests.effort import examples
 from tests.proof.test_replay import contents_of
 from tokenbox.content.message import UndeclaredCost
 from tokenbox.errors import ContextCriticalOverflow, InvalidBudget, TokenboxError
@@ -112,7 +113,7 @@ MESSAGE = st.sampled_from(MESSAGES)
 
 
 @given(st.lists(MESSAGE, max_size=12), st.integers(0, 300), st.integers(0, 10), st.none() | st.integers(1, 4))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_any_window_replays(messages: list[Any], budget: int, low_water: int, turns: int | None) -> None:
     found: list[Evidence] = []
     with suppress(ContextCriticalOverflow):

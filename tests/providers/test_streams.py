@@ -12,6 +12,7 @@ from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.providers.fake import FakeServer, Handler, Reply, chunk, head_of, raw, serving, sse, streamed
 from tokenbox.ledger.usage import Usage
 from tokenbox.providers import (
@@ -136,7 +137,7 @@ def test_a_streamed_answer_of_everything() -> None:
     }
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.integers(1, 40), min_size=1), st.booleans())
 def test_any_chunking_gives_the_same_answer(sizes: list[int], ascii_only: bool) -> None:
     stream = b"".join(

@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.compose.block_lists import blocks, texts
+from tests.effort import examples
 from tokenbox.compose.render_blocks import render_blocks
 from tokenbox.content.block_kinds import (
     BlockType,
@@ -331,7 +332,7 @@ def test_a_summary_that_begins_with_a_fence_can_be_read_back(summary: str) -> No
     assert MARKUPS[Mode.MARKDOWN].bodies(text) == [summary, "y"]
 
 
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 @given(st.lists(blocks, min_size=1, max_size=4), modes, st.booleans())
 @example([FileTreeBlock("(summary)", (TreeEntry(""),))], Mode.MARKDOWN, False)
 def test_the_contents_can_be_read_back(given_blocks: list[Block], mode: Mode, summaries: bool) -> None:
@@ -343,7 +344,7 @@ def test_the_contents_can_be_read_back(given_blocks: list[Block], mode: Mode, su
     assert MARKUPS[mode].bodies(text) == expected
 
 
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 @given(texts, st.sampled_from([*sorted(set(BlockType) - {BlockType.ANNOTATION}), None]))
 def test_guarding_is_undone_and_leaves_nothing_to_guard(text: str, kind: BlockType | None) -> None:
     guarded, _ = xml.guard(text, kind)

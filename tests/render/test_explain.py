@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tokenbox
+from tests.effort import examples
 from tokenbox.content.section import Section
 from tokenbox.errors import ContextCriticalOverflow
 from tokenbox.render.explain import MAX_ROWS, explain, explain_overflow
@@ -35,7 +36,7 @@ def section_lists(draw: st.DrawFn) -> list[Section]:
     ]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     section_lists(),
     st.integers(0, 400),
@@ -62,7 +63,7 @@ def test_no_line_is_wider_than_the_width(
         assert text.isascii() or drawn is UNICODE
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(section_lists(), st.integers(0, 400))
 def test_bars_tile_the_budget(sections: list[Section], budget: int) -> None:
     """Every section's bar begins where the one before it ended."""

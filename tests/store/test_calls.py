@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.ledger.calls import HAIKU, NOON, calls
 from tokenbox.ledger import Call, Outcome, Totals, Usage
 from tokenbox.ledger.call import time_text
@@ -84,7 +85,7 @@ def expected(recorded: list[Call], by: list[By]) -> list[tuple[tuple[str | None,
     ]
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     recorded=st.lists(calls(), max_size=8, unique_by=lambda call: call.id),
     by=st.lists(st.sampled_from(By), max_size=3, unique=True),

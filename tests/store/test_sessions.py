@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.ledger.calls import NOON
 from tokenbox.store.errors import (
     AmbiguousSession,
@@ -239,7 +240,7 @@ json_values = st.recursive(
 keys = st.sampled_from(["message", "written", "tokens", "exact", "pinned", "state", "place"])
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     damage=st.dictionaries(
         st.sampled_from(["tokenbox_session", "name", "model", "project", "settings", "turns"]), json_values

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tokenbox.errors import InvalidText, TokenizerError
 from tokenbox.tokenizers import index
 from tokenbox.tokenizers.bpe import baseline
@@ -62,7 +63,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "CONTEXT", 16)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(texts, edits, st.sampled_from([O200K, Quarters(), Blanks(), Off()]))
 def test_counts_after_edits_are_the_direct_counts(
     text: str, changes: list[tuple[int, int, str]], tokenizer: BaseTokenizer

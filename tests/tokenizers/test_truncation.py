@@ -7,6 +7,7 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tokenbox.errors import TokenizerError
 from tokenbox.tokenizers import truncation
 from tokenbox.tokenizers.bpe import baseline
@@ -73,7 +74,7 @@ def slow_longest(text: str, k: int, tokenizer: BaseTokenizer, keep: str) -> str:
     return next(cut for cut in cuts if tokenizer.count(cut) <= k)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(texts, st.integers(0, 60), st.sampled_from(KEEP), st.sampled_from([O200K, Quarters()]), st.booleans())
 def test_it_is_the_longest(text: str, k: int, keep: str, tokenizer: BaseTokenizer, told: bool) -> None:
     size = tokenizer.count(text) if told else None
