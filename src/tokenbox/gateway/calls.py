@@ -61,7 +61,7 @@ def read_call(protocol: Protocol, data: bytes, limits: Limits, client_auth: Head
     if key not in body:
         raise bad(f"{key} is missing.", key)
     value = body[key]
-    if key == "messages" and not (isinstance(value, list) and all(isinstance(m, dict) for m in value)):
+    if key == "messages" and not (isinstance(value, list) and {dict}.issuperset(map(type, value))):
         raise bad("messages is a list of objects.", key)
     if isinstance(value, list) and len(value) > limits.messages:
         raise bad(f"{key} has {len(value):,} items; at most {limits.messages:,} are taken.", key)
