@@ -123,6 +123,7 @@ def test_a_slow_head_is_an_error_and_a_silent_connection_is_closed(gateway: Runn
         assert read_all(silent) == (b"", None)
 
 
+@pytest.mark.slow
 def test_bytes_that_are_no_head_keep_no_connection(gateway: RunningGateway) -> None:
     """After an answer, whoever sends a byte now and then is no client that keeps its connection."""
     with connect(gateway) as lines, connect(gateway) as body:
@@ -143,17 +144,18 @@ def is_over(client: socket.socket, data: bytes) -> bool:
     return False
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 def test_a_slow_body_is_an_error_and_its_connection_is_closed(
-    gateway: RunningGateway, upstream: Stub, key: str, stream: bool
+    gateway: RunningGateway, upstream: Stub, key: str
 ) -> None:
     before = len(upstream.seen)
-    body = json.dumps(chat(stream=stream)).encode()
-    with connect(gateway) as client:
-        client.sendall(request(body[:-1], key, length=len(body)))
-        line, answer = read_all(client)
-    assert line == b"HTTP/1.1 408 Request Timeout"
-    assert answer["error"]["code"] == "body_timeout"
+    with connect(gateway) as whole, connect(gateway) as stream:
+        for client, body in ((whole, chat()), (stream, chat(stream=True))):
+            data = json.dumps(body).encode()
+            client.sendall(request(data[:-1], key, length=len(data)))
+        for client in (whole, stream):
+            line, answer = read_all(client)
+            assert line == b"HTTP/1.1 408 Request Timeout"
+            assert answer["error"]["code"] == "body_timeout"
     assert len(upstream.seen) == before
     assert left(gateway, key) == LIMIT
 

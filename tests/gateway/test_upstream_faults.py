@@ -206,7 +206,7 @@ def test_an_upstream_that_is_slower_than_the_client(gateway: RunningGateway) -> 
 @pytest.fixture(scope="module")
 def alone(shared_gateways: Gateways) -> RunningGateway:
     """In front of nothing."""
-    config = '[models.stub]\nmax_ctx = 8000\ntokenizer = "o200k_base"\n'
+    config = '[models.stub]\nmax_ctx = 8000\ntokenizer = "utf8-bytes"\n'
     return shared_gateways(f"http://127.0.0.1:{free_port()}", config=config)
 
 
@@ -249,6 +249,7 @@ def test_an_endless_stream_does_not_hold_up_others(gateway: RunningGateway) -> N
     until(lambda: is_free(gateway))
 
 
+@pytest.mark.slow
 def test_no_connection_is_left(gateway: RunningGateway, brief: RunningGateway, upstream: Stub) -> None:
     """After all of the above: those that are kept for the next request close by themselves."""
     until(lambda: is_free(gateway) and is_free(brief))
