@@ -488,6 +488,22 @@ def test_a_command_loads_no_other_commands(arguments: list[str], loaded: set[str
     assert len(loaded) > 1 or found == loaded
 
 
+@pytest.mark.parametrize(
+    "arguments", [("serve", "--upstream", "http://127.0.0.1:9"), ("gateway", "check")], ids=" ".join
+)
+def test_the_gateway_says_which_extra_it_needs(
+    arguments: tuple[str, ...], tokenbox: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tokenbox.gateway.run", None)
+    monkeypatch.delitem(sys.modules, "tokenbox.gateway.run")
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    said = tokenbox(*arguments)
+    assert said.status == 2
+    assert said.err == (
+        "error: The gateway needs an optional package. Run: pip install 'tokenbox[gateway]' (missing_extra)\n"
+    )
+
+
 @pytest.mark.parametrize("group", ["lcp", "proof", "gateway"])
 def test_a_group_without_a_command_shows_its_help(group: str, tokenbox: CommandLine) -> None:
     bare, asked = tokenbox(group), tokenbox(group, "--help")

@@ -14,7 +14,7 @@ from tests.gateway.running import until
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.gateway.running import Gateways, RunningGateway, Stub
+    from tests.gateway.running import Answer, Gateways, RunningGateway, Stub
 
 PATH = "/v1/chat/completions"
 CONFIG = """
@@ -97,13 +97,19 @@ def test_the_window_is_kept_to_the_token(gateway: RunningGateway) -> None:
     assert found["fixes"][0]["to"] == 10 + left
 
 
+def changes(refused: Answer) -> list[str]:
+    return [fix["change"] for fix in refused.json["tokenbox"]["fixes"]]
+
+
 def test_an_answer_without_a_fitting_budget_is_refused_in_every_mode(gateway: RunningGateway) -> None:
     for mode in ("enforce", "fit"):
         refused = gateway.post(PATH, chat(talk(0), max_tokens=500), x_tokenbox_mode=mode)
         assert refused.json["error"]["code"] == "context_length_exceeded"
+        assert "fit" not in changes(refused)  # nothing that leaves makes room for that answer
         # What must be kept does not fit either.
         refused = gateway.post(PATH, chat([{"role": "user", "content": "x " * 3000}]), x_tokenbox_mode=mode)
         assert refused.json["error"]["code"] == "context_length_exceeded"
+        assert ("fit" in changes(refused)) is (mode == "enforce")  # it has just been tried
 
 
 def long_result() -> list[dict[str, Any]]:

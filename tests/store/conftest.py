@@ -25,7 +25,15 @@ POSTGRES = os.environ.get("TOKENBOX_TEST_POSTGRES", "postgresql://postgres@127.0
 def new_postgres() -> Iterator[Callable[[], str]]:
     """``new_postgres()`` is the address of an empty database, dropped at the end."""
     made: list[str] = []
-    with psycopg.connect(POSTGRES, autocommit=True, connect_timeout=5) as server:
+    try:
+        connected = psycopg.connect(POSTGRES, autocommit=True, connect_timeout=5)
+    except psycopg.OperationalError as error:
+        pytest.fail(
+            f"these tests need PostgreSQL: {error}\nStart it, or name another in TOKENBOX_TEST_POSTGRES, as "
+            f"{POSTGRES}",
+            pytrace=False,
+        )
+    with connected as server:
 
         def make() -> str:
             name = f"tokenbox_test_{uuid4().hex}"

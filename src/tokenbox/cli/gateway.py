@@ -9,6 +9,7 @@ import typer
 
 from tokenbox.cli import terminal
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.serve import gateway_extra
 from tokenbox.cli.streams import json_bytes, write_bytes, write_error, write_text
 
 if TYPE_CHECKING:
@@ -163,12 +164,14 @@ def check(as_json: AsJson = False) -> None:
     Example: tokenbox gateway check
     """
     from tokenbox.gateway.configured import settings_from  # noqa: PLC0415
-    from tokenbox.gateway.run import check as check_settings  # noqa: PLC0415
 
     with reporting(as_json=as_json):
+        with gateway_extra():
+            from tokenbox.gateway.run import check as check_settings  # noqa: PLC0415
+
         settings = settings_from(".", {})
         if not settings.upstreams:
-            raise UsageProblem("no upstream is named: write [upstreams.NAME] with a url, or use --upstream.")
+            raise UsageProblem("no upstream is named: write [upstreams.NAME] with a url into the settings.")
         check_settings(settings)
         shown = {
             "listens": f"{settings.host}:{settings.port}",

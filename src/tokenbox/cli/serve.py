@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tokenbox.cli.outcome import UsageProblem, reporting
 from tokenbox.cli.streams import write_error
+from tokenbox.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def gateway_extra() -> Iterator[None]:
+    """Around imports of what runs the gateway. Raises :class:`MissingExtra` where a package is not there."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("tokenbox"):
+            raise
+        raise MissingExtra.of("The gateway", "gateway") from None
 
 
 def serve(  # one parameter per option
@@ -43,7 +59,9 @@ def serve(  # one parameter per option
     """
     with reporting():
         from tokenbox.gateway.configured import settings_from  # noqa: PLC0415  # what serving needs is heavy
-        from tokenbox.gateway.run import run  # noqa: PLC0415
+
+        with gateway_extra():
+            from tokenbox.gateway.run import run  # noqa: PLC0415
 
         flags = {
             "gateway.host": host,

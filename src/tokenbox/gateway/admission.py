@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import orjson
 
 from tokenbox.gateway.refusals import Refusal, over_limit
+from tokenbox.gateway.settings import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from fractions import Fraction
 
     from tokenbox.gateway.calls import Call
-    from tokenbox.gateway.settings import Mode
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 # A request that states no output limit, and has to have one, gets this one.
@@ -178,7 +178,8 @@ def remedies(call: Call, verdict: Verdict) -> list[dict[str, object]]:
                 "say": f"send at least {verdict.deficit} tokens less in the {call.protocol.input_key}",
             }
         )
-    if call.protocol.name in ("chat", "messages", "responses"):
+    can_be_fitted = call.protocol.name in ("chat", "messages", "responses") and (verdict.budget or 0) > 0
+    if can_be_fitted and verdict.mode is not Mode.FIT:
         found.append({"change": "fit", "say": "send the header x-tokenbox-mode: fit, if your key may use it"})
     return found
 
