@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -111,3 +111,77 @@ def test_other_apis_are_counted_as_exactly(gateway: RunningGateway, path: str) -
     used = usage.get("prompt_tokens", usage.get("input_tokens"))
     cached = usage.get("cache_read_input_tokens", 0)
     assert answer.json["tokenbox"]["input_tokens"] == used + cached
+
+
+FULL: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": {"messages": [{"role": "user", "content": "hi"}]},
+    "/v1/completions": {"prompt": "hi"},
+    "/v1/responses": {"input": "hi"},
+    "/v1/messages": {"messages": [{"role": "user", "content": "hi"}]},
+}
+
+
+@pytest.mark.parametrize("path", FULL)
+@pytest.mark.parametrize(
+    "limits",
+    [
+        *({"max_tokens": 2, "n_predict": 20}, {"max_tokens": 20, "max_completion_tokens": 2}),
+        *({"max_tokens": 2, "max_completion_tokens": 20}, {"max_output_tokens": 2, "n_predict": 20}),
+        {"max_tokens": 0},
+    ],
+    ids=str,
+)
+def test_whatever_limit_the_server_heeds_is_reserved(
+    gateway: RunningGateway, path: str, limits: dict[str, int]
+) -> None:
+    answer = gateway.post(path, {"model": MODEL, "max_tokens": 1, **FULL[path], **limits})
+    assert answer.status == 200, answer.data
+    usage = answer.json["usage"]
+    made = usage["completion_tokens"] if "completion_tokens" in usage else usage["output_tokens"]
+    assert 1 <= made <= int(answer.headers["x-tokenbox-reserved"])
+
+
+def test_a_prompt_that_fills_the_window_has_no_place_for_an_answer(
+    gateway: RunningGateway, small: LlamaServer
+) -> None:
+    last = {"model": MODEL, "prompt": list(range(300, 300 + 511))}
+    assert gateway.post("/v1/completions", last).json["usage"]["completion_tokens"] == 1
+    full = {"model": MODEL, "prompt": list(range(300, 300 + 512))}
+    assert small.post("/v1/completions", full)[0] == 400
+    refused = gateway.post("/v1/completions", full)
+    assert refused.json["error"]["code"] == "context_length_exceeded"
+    assert refused.json["tokenbox"]["exact"] is True  # tokens are what they are, whoever counts
+    assert refused.json["tokenbox"]["deficit"] == 1
+
+
+def test_the_sizes_of_messages_are_the_servers(gateway: RunningGateway, small: LlamaServer) -> None:
+    texts = ["Be brief, naïve 日本語.", "word " * 600]
+    messages = [{"role": role, "content": text} for role, text in zip(("system", "user"), texts, strict=True)]
+    refused = gateway.post("/v1/chat/completions", {"model": MODEL, "messages": messages})
+    sizes = refused.json["tokenbox"]["messages"]
+    counted = [len(small.post("/tokenize", {"content": text})[1]["tokens"]) for text in texts]
+    assert [size["tokens"] for size in sizes] == counted
+    assert [size["exact"] for size in sizes] == [True, True]
+    assert sum(counted) < refused.json["tokenbox"]["input_tokens"]
+
+
+def test_each_of_several_prompts_has_the_window_for_itself(
+    gateway: RunningGateway, small: LlamaServer
+) -> None:
+    prompts: list[object] = ["word " * 300, "some other words " * 90, [300, 301, 302]]
+    sizes = [
+        len(small.post("/tokenize", {"content": text})[1]["tokens"])
+        for text in prompts
+        if isinstance(text, str)
+    ]
+    answer = gateway.post("/v1/completions", {"model": MODEL, "prompt": prompts, "max_tokens": 2})
+    assert answer.status == 200, answer.data
+    assert int(answer.headers["x-tokenbox-input-tokens"]) == sum(sizes) + 3 > 512
+    assert answer.headers["x-tokenbox-estimated"] == "false"
+    assert int(answer.headers["x-tokenbox-remaining"]) == 512 - 2 - max(sizes)
+    prompts.append("word " * 600)
+    refused = gateway.post("/v1/completions", {"model": MODEL, "prompt": prompts, "max_tokens": 2})
+    found = refused.json["tokenbox"]
+    largest = found["messages"][3]["tokens"]
+    assert (refused.status, found["deficit"]) == (400, largest + 2 - 512)
+    assert f"({largest} in the prompt, 2 in the completion)" in refused.json["error"]["message"]

@@ -577,3 +577,52 @@ def test_what_a_killed_gateway_had_under_way_stays_charged_and_is_in_the_ledger_
     gateway = start_gateway(options=options, config=config)
     assert gateway.post(PATH, chat(), **auth(key)).status == 200
     assert left_and_recorded(gateway) == (expected[0] - EACH, 3, 1)
+
+
+@pytest.fixture(scope="module")
+def small(shared_gateways: Gateways, upstream: Stub) -> tuple[RunningGateway, str]:
+    """A gateway, and a key that may use next to nothing."""
+    database = str(shared_gateways.folder / "small.db")
+    key = make_key(shared_gateways, database, "--quota", "100 tokens/month")
+    return shared_gateways(options=["--database", database], config=CONFIG.format(url=upstream.url)), key
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "reserved"),
+    [
+        ("/v1/completions", {"prompt": "hi", "n": 2, "best_of": 5, "max_tokens": 30}, 150),
+        ("/v1/completions", {"prompt": ["a", "b", [1, 2]], "n": 2, "max_tokens": 30}, 180),
+        (PATH, {"messages": [], "n_cmpl": 4, "max_tokens": 30}, 120),
+        (PATH, {"messages": [], "max_tokens": 3, "n_predict": 150}, 150),
+        # Without a limit, in whatever way it is said.
+        (PATH, {"messages": [], "max_tokens": 3, "n_predict": -1}, 4096),
+        ("/v1/responses", {"input": "hi", "max_output_tokens": 3, "max_tokens": -1}, 4096),
+    ],
+    ids=str,
+)
+def test_a_request_takes_all_that_it_may_make(
+    small: tuple[RunningGateway, str], upstream: Stub, path: str, body: dict[str, Any], reserved: int
+) -> None:
+    gateway, key = small
+    before = len(upstream.seen)
+    refused = gateway.post(path, {"model": "stub", **body}, **auth(key))
+    assert refused.status == 429, refused.data
+    needs = refused.json["tokenbox"]["needs"]
+    assert needs - int(refused.headers["x-tokenbox-input-tokens"]) == reserved
+    assert len(upstream.seen) == before
+
+
+def test_no_limit_is_left_that_says_there_is_none(start_gateway: Gateways, upstream: Stub) -> None:
+    database = str(start_gateway.folder / "own.db")
+    key = make_key(start_gateway, database, "--quota", "100000 tokens/month")
+    gateway = start_gateway(options=["--database", database], config=CONFIG.format(url=upstream.url))
+    body = {"model": "stub", "messages": [], "max_tokens": 3, "n_predict": -1}
+    assert gateway.post(PATH, body, **auth(key)).status == 200
+    sent = upstream.seen[-1]
+    assert sent["max_tokens"] == sent["n_predict"] == 4096
+    openai = CONFIG.format(url=upstream.url).replace('kind = "vllm"', 'kind = "openai"')
+    gateway = start_gateway(options=["--database", database], config=openai + "[policy]\nmax_ctx = 8000\n")
+    assert gateway.post(PATH, {"model": "gpt-5", "messages": []}, **auth(key)).status == 200
+    sent = upstream.seen[-1]
+    assert sent["max_completion_tokens"] == 4096
+    assert "max_tokens" not in sent  # which OpenAI's models that think refuse

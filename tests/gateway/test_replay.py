@@ -152,7 +152,9 @@ def test_every_decision_is_decided_again(shared_gateways: Gateways, upstream: St
         contents, texts = it.contents(answer)
         assert contents.decisions[0]["decision"] == expected
         limited = expected == "admitted" and "embed" not in path and not any("max" in key for key in body)
-        assert contents.manifest.predicate["options"]["limited"] is limited  # type: ignore[index]
+        chats = "max_completion_tokens" if kind == "openai" else "max_tokens"
+        named = {CHAT: chats, "/v1/responses": "max_output_tokens"}.get(path, "max_tokens")
+        assert contents.manifest.predicate["options"]["limited"] == (named if limited else None)  # type: ignore[index]
         assert ("done" in contents.decisions[1]) is (mode == "fit" and expected == "admitted")
         found = replayed(contents, texts, None)
         assert found.differences == (), (path, mode)

@@ -44,15 +44,23 @@ class Room:
 class Counted:
     """The tokens of a request as a whole.
 
-    ``parts``: of each message alone, where that was counted. ``identity``: of what counted here; None where
-    a server did.
+    ``largest``: of several prompts, each of which has the window for itself, the largest; None for one.
+    ``parts``: of the texts of each message alone, where that was counted, and whether exactly.
+    ``identity``: of what counted here; None where a server did.
     """
 
     tokens: int
     exact: bool
     source: str
     parts: tuple[int, ...] | None = None
+    parts_exact: bool = False
     identity: TokenizerIdentity | None = None
+    largest: int | None = None
+
+    @property
+    def in_window(self) -> int:
+        """The tokens that have to be in the window together."""
+        return self.tokens if self.largest is None else self.largest
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +84,20 @@ class Verdict:
     @property
     def deficit(self) -> int:
         budget = self.budget
-        return 0 if budget is None else max(0, self.counted.tokens - budget)
+        return 0 if budget is None else max(0, self.counted.in_window - budget)
 
     @property
     def remaining(self) -> int | None:
         budget = self.budget
-        return None if budget is None else max(0, budget - self.counted.tokens)
+        return None if budget is None else max(0, budget - self.counted.in_window)
 
     def figures(self) -> dict[str, object]:
         """Everything about the decision, for the answer, the proof and the log."""
-        room = self.room
+        room, largest = self.room, self.counted.largest
         return {
             "mode": self.mode.value,
             "input_tokens": self.counted.tokens,
+            **({} if largest is None else {"largest_prompt": largest}),
             "exact": self.counted.exact,
             "counted_by": self.counted.source,
             "reserved": self.reserved,
@@ -102,19 +111,26 @@ class Verdict:
 
 
 def judge(call: Call, counted: Counted, room: Room, mode: Mode) -> Verdict:
-    """The figures of a request against its model. The output reserved is what the request asks for."""
+    """The figures of a request against its model. The output reserved is what the request asks for.
+
+    An answer has a token at least: servers refuse a prompt that fills the window.
+    """
     reserved = room.reserve if call.max_output is None else call.max_output
-    return Verdict(counted, reserved if call.protocol.output_keys else 0, room, mode)
+    return Verdict(counted, max(1, reserved) if call.protocol.output_keys else 0, room, mode)
 
 
-def with_output_limit(call: Call, verdict: Verdict) -> tuple[Call, Verdict]:
-    """The call with an output limit, for a key with a quota: nothing else bounds what it may use."""
+def with_output_limit(call: Call, verdict: Verdict, key: str) -> tuple[Call, Verdict]:
+    """The call with an output limit, for a key with a quota: nothing else bounds what it may use.
+
+    ``key`` is what the server calls it in a chat. Whatever else says that there is no limit is replaced.
+    """
     if call.max_output is not None or not call.protocol.output_keys:
         return call, verdict
     left = verdict.remaining
     most = OUTPUT_UNDER_QUOTA if left is None else max(1, min(OUTPUT_UNDER_QUOTA, verdict.reserved + left))
-    key = "max_tokens" if "max_tokens" in call.protocol.output_keys else call.protocol.output_keys[0]
-    bounded = call.with_body({**call.body, key: most})
+    own = key if call.protocol.name == "chat" else call.protocol.output_keys[0]
+    unlimited = {name: most for name in call.protocol.output_keys if call.body.get(name) is not None}
+    bounded = call.with_body({**call.body, **unlimited, own: most})
     return bounded, judge(bounded, verdict.counted, verdict.room, verdict.mode)
 
 
@@ -137,14 +153,14 @@ def refusal_of(call: Call, verdict: Verdict) -> Refusal:
         )
     figures = {**verdict.figures(), "deficit": verdict.deficit, "fixes": remedies(call, verdict)}
     if verdict.counted.parts is not None:
-        figures["messages"] = sizes(call, verdict.counted.parts)
+        figures["messages"] = sizes(call, verdict.counted)
     by_input = room.max_input is not None and (
         room.limit is None or room.limit - verdict.reserved > room.max_input
     )
     limit = room.max_input if by_input else room.limit
     assert limit is not None  # noqa: S101  # a budget has one of them
     return over_limit(
-        input_tokens=verdict.counted.tokens,
+        input_tokens=verdict.counted.in_window,
         reserved=0 if by_input else verdict.reserved,
         limit=limit,
         window=room.window if room.window is not None else limit,
@@ -157,17 +173,13 @@ def refusal_of(call: Call, verdict: Verdict) -> Refusal:
 def remedies(call: Call, verdict: Verdict) -> list[dict[str, object]]:
     """The single changes that would make it fit, smallest first."""
     found: list[dict[str, object]] = []
-    room, tokens = verdict.room, verdict.counted.tokens
+    room, tokens = verdict.room, verdict.counted.in_window
     free = None if room.limit is None else room.limit - tokens
     input_fits = room.max_input is None or tokens <= room.max_input
     if call.protocol.output_keys and input_fits and free is not None and free > 0:
+        key = call.limited_by or call.protocol.output_keys[0]
         found.append(
-            {
-                "change": "reduce_output",
-                "param": call.protocol.output_keys[0],
-                "to": free,
-                "say": f"set {call.protocol.output_keys[0]} to {free} or less",
-            }
+            {"change": "reduce_output", "param": key, "to": free, "say": f"set {key} to {free} or less"}
         )
     if verdict.budget is not None and verdict.budget > 0:
         found.append(
@@ -184,12 +196,16 @@ def remedies(call: Call, verdict: Verdict) -> list[dict[str, object]]:
     return found
 
 
-def sizes(call: Call, parts: tuple[int, ...]) -> list[dict[str, object]]:
-    """The size of each message alone."""
-    items = call.input if isinstance(call.input, list) else [call.input]
+def sizes(call: Call, counted: Counted) -> list[dict[str, object]]:
+    """The size of each message alone, or of each prompt."""
     return [
-        {"index": index, "role": item.get("role") if isinstance(item, dict) else None, "tokens": tokens}
-        for index, (item, tokens) in enumerate(zip(items, parts, strict=False))
+        {
+            "index": index,
+            "role": item.get("role") if isinstance(item, dict) else None,
+            "tokens": tokens,
+            "exact": counted.parts_exact,
+        }
+        for index, (item, tokens) in enumerate(zip(call.parts, counted.parts or (), strict=False))
     ]
 
 

@@ -193,7 +193,7 @@ class Request:
             if mode is not Mode.OBSERVE and (verdict.deficit or verdict.budget is None):
                 call = self.call = await self._fitted(call, upstream, verdict, grant)
             if grant.quotas:
-                call, self.verdict = with_output_limit(call, self.verdict)
+                call, self.verdict = with_output_limit(call, self.verdict, upstream.limit_key)
                 self.call = call
             await self._proven(None)
             async with services.accounts.reserved(self, grant) as account:

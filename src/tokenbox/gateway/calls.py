@@ -17,11 +17,19 @@ Headers = tuple[tuple[bytes, bytes], ...]
 # RFC 8785 and every client are exact up to here; no limit of output is larger.
 _MAX_INTEGER = 2**53 - 1
 _LONGEST_NAME = 256
+# As llama.cpp says "without a limit".
+_UNLIMITED = -1
+# Where a request says how many answers it wants: of the best of so many it is shown n, and all are made; the
+# last is llama.cpp's own.
+_CHOICES = ("n", "best_of", "n_cmpl")
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a client asks: ``body`` is its JSON as an object, ``data`` the very bytes."""
+    """What a client asks: ``body`` is its JSON as an object, ``data`` the very bytes.
+
+    ``choices``: how many answers are made in all, of all its prompts.
+    """
 
     protocol: Protocol
     model: str
@@ -36,6 +44,26 @@ class Call:
     def input(self) -> Any:  # noqa: ANN401  # whatever the client sent
         """Its messages, prompt or input."""
         return self.body.get(self.protocol.input_key)
+
+    @property
+    def prompts(self) -> list[Any]:
+        """Its prompts, each a text or tokens: completions and embeddings take several at once."""
+        value = self.input
+        is_one = not isinstance(value, list) or not value or any(type(item) is int for item in value)
+        return [value] if is_one else value
+
+    @property
+    def parts(self) -> list[Any]:
+        """What a refusal has the sizes of: its messages or prompts."""
+        if self.protocol.takes_prompts:
+            return self.prompts
+        return self.input if isinstance(self.input, list) else [self.input]
+
+    @property
+    def limited_by(self) -> str | None:
+        """Where it states its output limit; the largest, where there are several."""
+        stated = [key for key in self.protocol.output_keys if self.body.get(key) is not None]
+        return max(stated, key=self.body.__getitem__, default=None)
 
     @property
     def wants_usage(self) -> bool:
@@ -68,13 +96,9 @@ def read_call(protocol: Protocol, data: bytes, limits: Limits, client_auth: Head
     stream = body.get("stream", False)
     if stream is not None and not isinstance(stream, bool):
         raise bad(f"stream is true or false, not {_shown(stream)}.", "stream")
-    choices = body.get("n", 1)
-    if choices is None:
-        choices = 1
-    if type(choices) is not int or not 1 <= choices <= 128:  # noqa: PLR2004  # OpenAI's own limit
-        raise bad(f"n is a whole number from 1 to 128, not {_shown(choices)}.", "n")
     most = _max_output(protocol, body)
-    return Call(protocol, model, body, data, stream is True, most, choices, client_auth)
+    call = Call(protocol, model, body, data, stream is True, most, _choices(body), client_auth)
+    return replace(call, choices=call.choices * len(call.prompts)) if protocol.takes_prompts else call
 
 
 def read_object(data: bytes, limits: Limits) -> dict[str, Any]:
@@ -110,19 +134,32 @@ def bad(message: str, param: str | None = None) -> Refusal:
     return Refusal(400, "invalid_request", message[0].upper() + message[1:], param)
 
 
+def _choices(body: dict[str, Any]) -> int:
+    """The most answers that any of the names for it asks for."""
+    most = 1
+    for key in _CHOICES:
+        value = body.get(key)
+        if value is None:
+            continue
+        if type(value) is not int or not 1 <= value <= 128:  # noqa: PLR2004  # OpenAI's own limit
+            raise bad(f"{key} is a whole number from 1 to 128, not {_shown(value)}.", key)
+        most = max(most, value)
+    return most
+
+
 def _max_output(protocol: Protocol, body: dict[str, Any]) -> int | None:
+    """The most that any of the limits allows: which of several a server heeds is up to it."""
+    stated = []
     for key in protocol.output_keys:
         value = body.get(key)
         if value is None:
             continue
         if isinstance(value, float) and value.is_integer() and abs(value) <= _MAX_INTEGER:
             value = int(value)
-        if type(value) is int and -1 <= value <= _MAX_INTEGER:
-            if value < 0:
-                continue  # as llama.cpp says "without a limit"
-            return value
-        raise bad(f"{key} is a whole number of tokens, not {_shown(value)}.", key)
-    return None
+        if type(value) is not int or not -1 <= value <= _MAX_INTEGER:
+            raise bad(f"{key} is a whole number of tokens, not {_shown(value)}.", key)
+        stated.append(value)
+    return None if not stated or _UNLIMITED in stated else max(stated)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

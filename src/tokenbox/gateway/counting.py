@@ -19,7 +19,7 @@ from tokenbox.errors import TokenboxError
 from tokenbox.gateway.admission import Counted
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.shapes import as_chat, media_in, texts_of
-from tokenbox.providers.kinds import Kind
+from tokenbox.providers.kinds import ROWS, Kind
 from tokenbox.providers.shapes import at, count_at
 
 if TYPE_CHECKING:
@@ -151,10 +151,11 @@ WAYS: Mapping[tuple[Kind, str], Way] = {
     ),
     (Kind.OPENAI, "responses"): Way("/v1/responses/input_tokens", _only(*_RESPONSES), _input_tokens),
 }
+# Questions to an upstream for one request: of more prompts or messages, sizes are counted here.
+ASKED_AT_ONCE = 32
 # Statuses that say that a server has no such count.
 _UNSUPPORTED = frozenset({404, 405, 501})
 _OK = 200
-_FIRST_SERVER_ERROR = 500
 
 
 class RequestCounting:
@@ -177,27 +178,42 @@ class RequestCounting:
 
     async def with_parts(self, call: Call, upstream: Upstream, counted: Counted) -> Counted:
         """``counted`` with the size of each item alone, counted here."""
-        items = call.input
-        if not isinstance(items, list) or counted.parts is not None:
+        if counted.parts is not None:
             return counted
+        texts = ["\n".join(texts_of(item)) for item in call.parts]
+        if counted.identity is None and (sizes := await self._texts_there(texts, call, upstream)):
+            return replace(counted, parts=sizes, parts_exact=True)
         tokenizer = self._local(upstream, call.model).tokenizer
-        texts = ["\n".join(texts_of(item)) for item in items]
         size = sum(map(len, texts))
         parts = await self._in_time(tokenizer, size, lambda: tuple(tokenizer.count_batch(texts)))
-        return replace(counted, parts=parts)
+        return replace(counted, parts=parts, parts_exact=tokenizer.identity.exact)
+
+    async def _texts_there(self, texts: list[str], call: Call, upstream: Upstream) -> tuple[int, ...] | None:
+        """The upstream's counts of a few texts; None where it has none, or cannot be asked now."""
+        way = ROWS[upstream.kind].text_counting if upstream.kind is not Kind.AUTO else None
+        if way is None or not way.exact or len(texts) > ASKED_AT_ONCE:
+            return None
+        bodies = [{way.text_field: text, "model": call.model, **way.fixed} for text in texts]
+        answers = await asyncio.gather(*(upstream.ask(way.path, body, call.client_auth) for body in bodies))
+        sizes = [way.read(answer) for status, answer in answers if status == _OK]
+        known = tuple(size for size in sizes if size is not None)
+        return known if len(known) == len(texts) else None
 
     async def _here(self, call: Call, local: Local) -> Counted:
         """Counted in this process; a long text in a thread, where it holds nobody up."""
         size = len(call.data)
+        if call.protocol.takes_prompts:
+            tokenizer, prompts = local.tokenizer, call.prompts
+            sizes = await self._in_time(
+                tokenizer, size, lambda: [_prompt_tokens(prompt, tokenizer) for prompt in prompts]
+            )
+            exact = tokenizer.identity.exact or all(map(_are_tokens, prompts))
+            return replace(_of_prompts(sizes, local.name, exact=exact), identity=local.identity)
         tokens, exact = await self._in_time(local.tokenizer, size, lambda: self._count_here(call, local))
         return Counted(tokens, exact, local.name, identity=local.identity)
 
     @staticmethod
     def _count_here(call: Call, local: Local) -> tuple[int, bool]:
-        name, value = call.protocol.name, call.input
-        exact = local.tokenizer.identity.exact
-        if name in ("completions", "embeddings"):
-            return _prompt_tokens(value, local.tokenizer), exact
         messages, tools, whole = as_chat(call)
         if local.format is not None:
             try:
@@ -217,22 +233,30 @@ class RequestCounting:
         way = WAYS.get((upstream.kind, call.protocol.name))
         if way is None or (upstream.name, way.path) in self._unsupported:
             return None
-        if (
-            way.path == "/tokenize"
-            and call.protocol.input_key != "messages"
-            and not isinstance(call.input, str)
-        ):
-            return None  # several prompts, or tokens
+        source = f"{upstream.name}:{way.path}"
+        if not call.protocol.takes_prompts:
+            tokens = await self._asked(way, call, upstream)
+            return None if tokens is None else Counted(tokens, way.exact, source)
+        prompts = call.prompts
+        if len(prompts) > ASKED_AT_ONCE or all(map(_are_tokens, prompts)):
+            return None
+        alone = [replace(call, body={**call.body, call.protocol.input_key: prompt}) for prompt in prompts]
+        sizes = await asyncio.gather(*(self._prompt_there(way, one, upstream) for one in alone))
+        known = [size for size in sizes if size is not None]
+        return _of_prompts(known, source, exact=way.exact) if len(known) == len(sizes) else None
+
+    async def _prompt_there(self, way: Way, call: Call, upstream: Upstream) -> int | None:
+        """One prompt of a call."""
+        if _are_tokens(call.input):
+            return len(call.input)
+        return await self._asked(way, call, upstream) if isinstance(call.input, str) else None
+
+    async def _asked(self, way: Way, call: Call, upstream: Upstream) -> int | None:
         status, answer = await upstream.ask(way.path, way.body(call), call.client_auth)
         if status in _UNSUPPORTED:
             self._unsupported.add((upstream.name, way.path))
-            return None
-        if status is None or status >= _FIRST_SERVER_ERROR or status == 429:  # noqa: PLR2004
-            return None
-        tokens = way.read(answer)
-        if status == _OK and tokens is not None:
-            return Counted(tokens, way.exact, f"{upstream.name}:{way.path}")
-        return None  # the request itself is refused: what is sent says why, in the upstream's own words
+        # Whatever else it refuses, it refuses in its own words once that is sent.
+        return way.read(answer) if status == _OK else None
 
     async def _in_time(self, tokenizer: Tokenizer, size: int, work: Callable[[], Answer]) -> Answer:
         try:
@@ -263,12 +287,19 @@ def _load(tokenizer: Tokenizer) -> None:
         load_fast()
 
 
-def _prompt_tokens(value: object, tokenizer: Tokenizer) -> int:
-    """The largest of several prompts: each has the window for itself."""
-    if isinstance(value, str):
-        return tokenizer.count(value)
-    if isinstance(value, list):
-        if all(type(item) is int for item in value):
-            return len(value)
-        return max((_prompt_tokens(item, tokenizer) for item in value), default=0)
+def _prompt_tokens(prompt: object, tokenizer: Tokenizer) -> int:
+    """Of one prompt: a text, tokens, or, with llama.cpp, both in one list."""
+    if isinstance(prompt, str):
+        return tokenizer.count(prompt)
+    if isinstance(prompt, list) and all(type(item) is int or isinstance(item, str) for item in prompt):
+        return sum(1 if type(item) is int else tokenizer.count(str(item)) for item in prompt)
     raise Refusal(400, "invalid_request", "The input is a text, tokens, or a list of those.")
+
+
+def _are_tokens(prompt: object) -> bool:
+    return isinstance(prompt, list) and all(type(item) is int for item in prompt)
+
+
+def _of_prompts(sizes: Sequence[int], source: str, *, exact: bool) -> Counted:
+    """What they count together, and the largest: each has the window for itself."""
+    return Counted(sum(sizes), exact, source, largest=max(sizes) if len(sizes) > 1 else None)

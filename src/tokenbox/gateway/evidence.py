@@ -72,8 +72,8 @@ def _options(decision: Decision, fit: Sequence[Fit], low_water: LowWater) -> Rec
         "mode": verdict.mode.value,
         "choices": asked.choices,
         "reserve_out": verdict.room.reserve,
-        # Whether a key with a quota has made the gateway set an output limit.
-        "limited": asked.max_output is None and sent is not None and sent.max_output is not None,
+        # What the gateway called the output limit that it set because of a quota.
+        "limited": _limit_added(asked, sent),
     }
     if verdict.mode is Mode.FIT:
         eagerness = eagerness_of(low_water)
@@ -81,6 +81,13 @@ def _options(decision: Decision, fit: Sequence[Fit], low_water: LowWater) -> Rec
         options["eagerness"] = None if eagerness is None else weight_text(eagerness)
         options["low_water"] = weight_text(Fraction(low_water)) if eagerness is None else None  # type: ignore[arg-type]
     return options
+
+
+def _limit_added(asked: Call, sent: Call | None) -> str | None:
+    if asked.max_output is not None or sent is None or sent.max_output is None:
+        return None
+    keys = asked.protocol.output_keys
+    return next((key for key in keys if asked.body.get(key) is None is not sent.body.get(key)), keys[0])
 
 
 def _decisions(decision: Decision) -> Iterator[Record]:

@@ -56,7 +56,7 @@ _ANTHROPIC_USAGE = UsageKeys(
 class Protocol:
     """One API that makes tokens.
 
-    ``output_keys``: where a request states its output limit, the first that is there counts. ``input_key``:
+    ``output_keys``: where a request may state its output limit, the API's own first. ``input_key``:
     where its input is, also the ``param`` of an error. ``inner``: the key, in a stream's first event, of
     the object that takes our extra key; None where that is the event itself. ``ends``: what a stream's last
     event has in it.
@@ -71,6 +71,11 @@ class Protocol:
     inner: str | None = None
     asks_for_usage: bool = False
     ends: tuple[bytes, ...] = ()
+
+    @property
+    def takes_prompts(self) -> bool:
+        """Whether its input is texts or tokens, maybe several at once, and no messages."""
+        return self.name in ("completions", "embeddings")
 
     def usage_in(self, value: Mapping[str, Any]) -> Usage | None:
         """The usage that an answer, or an event of a stream, reports."""
@@ -87,7 +92,8 @@ class Protocol:
         return None
 
 
-_OPENAI_OUTPUT = ("max_completion_tokens", "max_tokens", "n_predict")  # the last is llama.cpp's own
+# llama.cpp heeds all of them in each of OpenAI's APIs; the last is its own.
+_OPENAI_OUTPUT = ("max_completion_tokens", "max_tokens", "n_predict")
 _DONE = (b"[DONE]",)
 _RESPONSE_ENDS = (b"response.completed", b"response.incomplete", b"response.failed", b"[DONE]")
 
@@ -97,7 +103,9 @@ CHAT = Protocol(
     ends=_DONE,
 )
 COMPLETIONS = Protocol(
-    *("completions", "/v1/completions", Style.OPENAI, "prompt", ("max_tokens", "n_predict"), _CHAT_USAGE),
+    *("completions", "/v1/completions", Style.OPENAI, "prompt"),
+    ("max_tokens", "max_completion_tokens", "n_predict"),
+    _CHAT_USAGE,
     asks_for_usage=True,
     ends=_DONE,
 )
@@ -107,7 +115,7 @@ RESPONSES = Protocol(
         "/v1/responses",
         Style.OPENAI,
         "input",
-        ("max_output_tokens",),
+        ("max_output_tokens", *_OPENAI_OUTPUT),
         _RESPONSES_USAGE,
         "response",
     ),

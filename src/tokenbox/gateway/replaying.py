@@ -81,8 +81,8 @@ async def _decided_again(contents: Contents, texts: Texts, tokenizer: str | None
             refusal = error
     if refusal is not None and refusal.code == ReplayImpossible.code:  # raised while it was counted
         raise ReplayImpossible(refusal.message)
-    if options.get("limited") is True and sent is not None:
-        sent, verdict = with_output_limit(sent, verdict)
+    if isinstance(limited := options.get("limited"), str) and sent is not None:
+        sent, verdict = with_output_limit(sent, verdict, limited)
     decision = Decision(asked, sent, verdict, done, tried, refusal)
     return of_request(decision, *_policy(contents))
 
@@ -118,6 +118,7 @@ class _RecordedCounts:
     def __init__(self, contents: Contents) -> None:
         said = _figures(contents)
         self._source, self._exact = str(said.get("counted_by")), said.get("exact") is True
+        self._largest = _whole(said, "largest_prompt")
         self._counts = {
             str(record["counted"]): _whole(record, "tokens") or 0
             for record in contents.decisions
@@ -131,7 +132,7 @@ class _RecordedCounts:
                 f"{self._source[:100]!r} counted, and the bundle has not its count of a request that is "
                 "tried now. Give what counts, with --tokenizer file:PATH."
             )
-        return Counted(tokens, self._exact, self._source)
+        return Counted(tokens, self._exact, self._source, largest=self._largest)
 
     async def with_parts(self, call: Call, upstream: Upstream, counted: Counted) -> Counted:
         return counted

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tokenbox.gateway.asgi import json_bytes
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.wire import BadHeader, Failure, Wire, WireError
-from tokenbox.providers.kinds import Kind
+from tokenbox.providers.kinds import ROWS, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -60,6 +60,11 @@ class Upstream:
     @property
     def name(self) -> str:
         return self.settings.name
+
+    @property
+    def limit_key(self) -> str:
+        """What it calls the output limit of a chat: OpenAI no longer takes the name that all others do."""
+        return ROWS[self.kind].max_tokens_field if self.kind is not Kind.AUTO else "max_tokens"
 
     def place(self) -> Place:
         """A place at the server for as long as the context lasts."""
