@@ -260,8 +260,9 @@ def test_duplicate_ids_name_both_places() -> None:
     assert "sections[0] (line 2)" in str(caught.value)
 
 
+@pytest.mark.parametrize("depth", [2_000, pytest.param(20_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("suffix", FORMATS)
 @pytest.mark.parametrize("opening", ["[", '{"a":', "? ", "- ", "a = [", "a = {b = ", "[a.", "a.", "&a ["])
-def test_deep_nesting_is_one_clear_error(suffix: str, opening: str) -> None:
+def test_deep_nesting_is_one_clear_error(suffix: str, opening: str, depth: int) -> None:
     with pytest.raises(DocumentError):
-        read(opening * 20_000, suffix)
+        read(opening * depth, suffix)

@@ -157,6 +157,7 @@ def test_the_whole_document_is_good() -> None:
     agree(WHOLE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", places(WHOLE), ids=str)
 def test_the_schema_and_the_code_agree(path: tuple[str | int, ...]) -> None:
     verdicts = set()
