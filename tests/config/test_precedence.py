@@ -65,6 +65,7 @@ GOOD: dict[Kind, tuple[str, str, object]] = {
     Kind.TOKENS: ("1_000", "1_000", 1000),
     Kind.WINDOW: ("128000", "128000", 128_000),
     Kind.COUNT: ("3", "3", 3),
+    Kind.PORT: ("65535", "65_535", 65535),
     Kind.BOOLEAN: ("true", "yes", True),
     Kind.HEADROOM: ("0.1", "0.1", Decimal("0.1")),
     Kind.SHARE: ('"0.75"', "0.75", Decimal("0.75")),

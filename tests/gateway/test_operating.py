@@ -72,10 +72,17 @@ def test_a_reload_changes_policies_and_drops_no_connection(start_gateway: Gatewa
     answer.read()
     assert connection.sock is used
     assert b"[DONE]" in streaming.read()
+    with closing(connect(gateway)) as stray:
+        stray.connect()
+        stray.sock.sendall(b"no HTTP\r\n\r\n")
+        assert b"invalid_http" in stray.sock.recv(1000)
     # Settings that are wrong change nothing.
     settings.write_text("[policy]\nmax_ctx = -1\n", encoding="utf-8")
     gateway.process.send_signal(signal.SIGHUP)
-    until(lambda: "the old settings stay" in gateway.log)
+    until(lambda: '"not_reloaded"' in gateway.log)
+    # After what standard output says, all of it is JSON, also what the server itself warns of.
+    events = [json.loads(line)["event"] for line in gateway.log.splitlines()[1:]]
+    assert {"started", "request", "reloaded", "warned", "not_reloaded"} == set(events)
     send(connection, chat("word " * 600))
     assert connection.getresponse().status == 200
     connection.close()
@@ -237,4 +244,11 @@ def test_nobody_listens_to_the_world_without_keys(start_gateway: Gateways, upstr
     )
     assert gateway.process.wait(30) == 2
     assert "without keys the gateway is open to everybody" in gateway.log
+    options = ["--host", "0.0.0.0", "--database", str(start_gateway.folder / "none.db")]
+    gateway = start_gateway(upstream.url, options=options, wait=False)
+    assert gateway.process.wait(30) == 2
+    assert "there is no key that is good" in gateway.log
+    start_gateway.command("gateway", "keys", "create", "one", *options[2:])
+    gateway = start_gateway(upstream.url, options=options)
+    assert gateway.post(PATH, chat()).status == 401
     assert "Traceback" not in gateway.log

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tokenbox.cli.outcome import UsageProblem, reporting
-from tokenbox.cli.streams import write_error
+from tokenbox.cli.streams import write_bytes, write_error
 from tokenbox.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -74,4 +74,8 @@ def serve(  # one parameter per option
         settings = settings_from(".", flags, upstream or [])
         if not settings.upstreams:
             raise UsageProblem("name a server with --upstream URL, or in [upstreams.NAME].")
-        run(settings, lambda: settings_from(".", flags, upstream or []), write_error, quiet=quiet)
+
+        def say(text: str) -> None:
+            write_bytes(text.encode(), flush=True)
+
+        run(settings, lambda: settings_from(".", flags, upstream or []), say, write_error, quiet=quiet)

@@ -32,6 +32,7 @@ class Kind(Enum):
     TOKENS = "a whole number of tokens, 0 or more"
     WINDOW = "a whole number of tokens, 1 or more"
     COUNT = "a whole number, 1 or more"
+    PORT = "a port, from 1 to 65535"
     BOOLEAN = "true or false"
     HEADROOM = 'an exact fraction from 0 up to but not 1, as in "0.05"'
     SHARE = 'an exact fraction above 0 and up to 1, as in "0.75", or "auto"'
@@ -155,7 +156,7 @@ KEYS: tuple[Key, ...] = (
     Key("catalog.*.date", Kind.DAY, "The day from which these figures hold."),
     # The gateway: tokenbox serve.
     Key("gateway.host", Kind.TEXT, "Address to listen on; other than loopback needs keys.", "127.0.0.1"),
-    Key("gateway.port", Kind.TOKENS, "Port to listen on.", 8640),
+    Key("gateway.port", Kind.PORT, "Port to listen on.", 8640),
     Key("gateway.mode", Kind.CHOICE, "What becomes of requests that do not fit.", "enforce", GATEWAY_MODES),
     Key("gateway.low_water", Kind.SHARE, "Mode fit: evict down to this share of the budget.", Decimal(1)),
     Key(

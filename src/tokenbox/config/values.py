@@ -51,7 +51,7 @@ def from_text(key: Key, text: str) -> object:
     value: object = text.strip() if key.kind is not Kind.TEXT else text
     if key.kind is Kind.BOOLEAN:
         value = _WORDS.get(text.strip().lower())
-    elif key.kind in (Kind.TOKENS, Kind.WINDOW, Kind.COUNT):
+    elif key.kind in (Kind.TOKENS, Kind.WINDOW, Kind.COUNT, Kind.PORT):
         value = int(text) if re.fullmatch(r"\s*[0-9][0-9_]{0,30}\s*", text) else None
     elif key.kind in (Kind.TEXTS, Kind.CHOICES):
         value = [part.strip() for part in text.split(",") if part.strip()]
@@ -87,9 +87,9 @@ def _is_unicode(text: str) -> bool:
     return not any("\ud800" <= c <= "\udfff" for c in text)
 
 
-def _whole(least: int) -> Callable[[object], object]:
+def _whole(least: int, most: int = MAX_TOKENS) -> Callable[[object], object]:
     def read(value: object) -> object:
-        fits = isinstance(value, int) and not isinstance(value, bool) and least <= value <= MAX_TOKENS
+        fits = isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
         return value if fits else None
 
     return read
@@ -160,6 +160,7 @@ READERS: dict[Kind, Callable[[object], object]] = {
     Kind.TOKENS: _whole(0),
     Kind.WINDOW: _whole(1),
     Kind.COUNT: _whole(1),
+    Kind.PORT: _whole(1, 65_535),
     Kind.BOOLEAN: _boolean,
     Kind.HEADROOM: _number(lambda number: 0 <= number < 1),
     Kind.SHARE: _share,

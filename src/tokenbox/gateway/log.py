@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,20 @@ if TYPE_CHECKING:
 
     from tokenbox.gateway.refusals import Refusal
     from tokenbox.gateway.services import Attempt
+
+
+class OtherLogs(logging.Handler):
+    """What libraries warn of, as lines of the log. Of an exception only its kind: its text may be a client's."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = None if record.exc_info is None else record.exc_info[1]
+        said = record.getMessage().strip().partition("\n")[0]
+        kind = {} if error is None else {"error": type(error).__name__}
+        self._log.write("warned", by=record.name, message=said, **kind)
 
 
 class Log:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import signal
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -11,9 +12,9 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from tokenbox.errors import TokenboxError
-from tokenbox.gateway.build import Stores, gateway_of
+from tokenbox.gateway.build import Stores, gateway_of, now
 from tokenbox.gateway.configured import is_loopback
-from tokenbox.gateway.log import Log
+from tokenbox.gateway.log import Log, OtherLogs
 from tokenbox.gateway.server import config_of
 
 if TYPE_CHECKING:
@@ -33,26 +34,40 @@ class GatewayProblem(TokenboxError):
 
 
 def run(
-    settings: Settings, again: Callable[[], Settings], say: Callable[[str], object], *, quiet: bool = False
+    settings: Settings,
+    again: Callable[[], Settings],
+    say: Callable[[str], object],
+    log: Callable[[str], object],
+    *,
+    quiet: bool = False,
 ) -> None:
     """Serve until a signal says to stop; SIGHUP reads the settings anew, with ``again``.
 
-    Raises :class:`GatewayProblem` and what the stores raise.
+    ``say`` is told where it listens, ``log`` gets a line for whatever happens. Raises
+    :class:`GatewayProblem` and what the stores raise.
     """
     check(settings)
     stores = Stores.open(settings)
-    gateway, standing = gateway_of(settings, stores, Log(say, requests=not quiet))
+    try:
+        check_keys(settings, stores)
+    except BaseException:
+        stores.store.close()
+        raise
+    lines = Log(log, requests=not quiet)
+    logging.getLogger().addHandler(OtherLogs(lines))
+    gateway, standing = gateway_of(settings, stores, lines)
     server = Server(config_of(gateway, settings.limits, settings.host, settings.port))
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
     say(
-        f"tokenbox gateway on http://{settings.host}:{settings.port}, mode {settings.mode}, "
+        f"tokenbox gateway on http://{host}:{settings.port}, mode {settings.mode}, "
         f"{'with' if settings.keys_required else 'without'} keys, in front of "
         f"{', '.join(f'{upstream.name} ({upstream.url})' for upstream in settings.upstreams)}\n"
     )
     with suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(server, standing, again, say))
+        runner.run(_serve(server, standing, again))
     if not server.started:
         raise GatewayProblem(
-            f"{settings.host}:{settings.port} cannot be listened on: another program has it, or this user "
+            f"{host}:{settings.port} cannot be listened on: another program has it, or this user "
             "may not. Choose another --port."
         )
 
@@ -79,15 +94,23 @@ def check(settings: Settings) -> None:
         )
 
 
-async def _serve(
-    server: uvicorn.Server, standing: Standing, again: Callable[[], Settings], say: Callable[[str], object]
-) -> None:
+def check_keys(settings: Settings, stores: Stores) -> None:
+    """Raises :class:`GatewayProblem` where others reach the gateway and there is no key that is good."""
+    if is_loopback(settings.host) or any(key.valid_at(now()) for key in stores.store.keys.all()):
+        return
+    raise GatewayProblem(
+        f"others reach {settings.host}, and there is no key that is good. Make one with `tokenbox gateway "
+        "keys create NAME`, in the same --database, or listen on 127.0.0.1."
+    )
+
+
+async def _serve(server: uvicorn.Server, standing: Standing, again: Callable[[], Settings]) -> None:
     def reload() -> None:
         try:
             settings = again()
             check(settings)
         except TokenboxError as error:
-            say(f"error: {error.message} ({error.code}); the old settings stay\n")
+            standing.log.write("not_reloaded", error=error.message, code=error.code)
             return
         standing.reload(settings)
 

@@ -48,7 +48,7 @@ class Spool:
             self._file = self._new()
         except OSError as error:
             raise SpoolError(
-                f"{self.folder}: {error.strerror}. Name a folder that can be written with --state.",
+                f"{self.folder}: {error.strerror}. Name a folder that can be written as gateway.state.",
                 folder=str(self.folder),
             ) from None
 
