@@ -48,7 +48,7 @@ def test_the_document_has_every_route_and_no_other(gateway: RunningGateway) -> N
     for path, operations in served["paths"].items():
         other = gateway.get(path) if "post" in operations else gateway.post(path, {})
         assert other.status == 405, path
-        assert other.headers["allow"].lower() == next(iter(operations))
+        assert other.headers["allow"].lower().split(", ")[0] == next(iter(operations))
     assert gateway.get("/v1/nothing").status == 404
     from tokenbox.gateway.app import Gateway as App  # noqa: PLC0415
     from tokenbox.gateway.protocols import PROTOCOLS  # noqa: PLC0415

@@ -18,6 +18,8 @@ from tokenbox.gateway.admission import (
     with_output_limit,
 )
 from tokenbox.gateway.asgi import (
+    BODY_PROBLEMS,
+    BodyEncoded,
     BodyTimeout,
     BodyTooLarge,
     Client,
@@ -84,19 +86,20 @@ class Gateway:
         await replace(reply, headers=(*reply.headers, (b"x-request-id", request_id.encode()))).send(send)
 
     async def _own(self, incoming: Incoming, request_id: str) -> Reply:
-        handler = self.routes.get((incoming.method, incoming.path))
+        # The server leaves out the body of an answer to HEAD.
+        method = "GET" if incoming.method == "HEAD" else incoming.method
+        handler = self.routes.get((method, incoming.path))
         if handler is None:
             raise self._no_route(incoming)
         try:
             return await handler(incoming, request_id)
-        except (BodyTooLarge, BodyTimeout) as error:
+        except BODY_PROBLEMS as error:
             raise of_body(error) from None
 
     def _no_route(self, incoming: Incoming) -> Refusal:
         if incoming.path in self._paths:
-            methods = sorted(
-                {m for m, path in self.routes if path == incoming.path} | self._posts(incoming.path)
-            )
+            own = {method for method, path in self.routes if path == incoming.path}
+            methods = sorted(own | self._posts(incoming.path) | ({"HEAD"} if "GET" in own else set()))
             allowed = (b"allow", ", ".join(methods).encode())
             what = f"{incoming.path} takes {' and '.join(methods)}, not {incoming.method}."
             return Refusal(405, "method_not_allowed", what, headers=(allowed,))
@@ -172,7 +175,7 @@ class Request:
             self.outcome.status = self.outcome.status or 499
         except Refusal as refusal:
             return refusal
-        except (BodyTooLarge, BodyTimeout) as error:
+        except BODY_PROBLEMS as error:
             return of_body(error)
         except Exception as error:
             if self.outcome.begun:  # the server closes the connection, so that nobody takes it for whole
@@ -373,9 +376,11 @@ class Presence:
             self._task.cancel()
 
 
-def of_body(error: BodyTooLarge | BodyTimeout) -> Refusal:
+def of_body(error: BodyTooLarge | BodyTimeout | BodyEncoded) -> Refusal:
     if isinstance(error, BodyTooLarge):
         return Refusal(413, error.code, error.message)
+    if isinstance(error, BodyEncoded):
+        return Refusal(415, error.code, error.message, headers=((b"accept-encoding", b"identity"),))
     # What may still come of the body is not waited for (RFC 9110, 15.5.9).
     return Refusal(408, error.code, error.message, headers=((b"connection", b"close"),))
 

@@ -35,6 +35,15 @@ class BodyTimeout(TokenboxError):
     code = "body_timeout"
 
 
+class BodyEncoded(TokenboxError):
+    """The body is compressed, which a gateway that bounds and passes on bytes does not undo."""
+
+    code = "body_encoded"
+
+
+BODY_PROBLEMS = (BodyTooLarge, BodyTimeout, BodyEncoded)
+
+
 class Client(Protocol):
     """The connection a request came on, as the server that has it tells of it.
 
@@ -67,7 +76,7 @@ class Incoming:
             scope["method"],
             scope["path"],
             scope["query_string"],
-            dict(scope["headers"]),
+            _by_name(scope["headers"]),
             scope["extensions"][CLIENT],
             receive,
         )
@@ -80,8 +89,12 @@ class Incoming:
     async def body(self, limit: int, seconds: float) -> bytes:
         """The whole body, for which the server waits so many seconds.
 
-        Raises :class:`BodyTooLarge`, :class:`BodyTimeout` and :class:`ClientGone`.
+        Raises what :data:`BODY_PROBLEMS` has, and :class:`ClientGone`.
         """
+        encoding = self.headers.get(b"content-encoding", b"identity")
+        if encoding.lower() != b"identity":
+            shown = encoding[:40].decode("latin-1")
+            raise BodyEncoded(f"the body is encoded as {shown}, which is not taken. Send it as it is.")
         announced = self.headers.get(b"content-length", b"0")
         if announced.isdigit() and int(announced) > limit:
             raise self._too_large(limit)
@@ -106,6 +119,16 @@ class Incoming:
     @staticmethod
     def _too_large(limit: int) -> BodyTooLarge:
         return BodyTooLarge(f"the body has more than {limit:,} bytes. Send less at once.", limit=limit)
+
+
+def _by_name(given: Headers) -> dict[bytes, bytes]:
+    """The headers by name; the values of one that came more than once are joined (RFC 9110, 5.3)."""
+    found = dict(given)
+    if len(found) != len(given):
+        for name in found:
+            values = dict.fromkeys(value for key, value in given if key == name)
+            found[name] = b", ".join(values)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,14 +74,6 @@ def object_of(frame: bytes) -> dict[str, Any] | None:
     return json_object(data) if data is not None and data.lstrip().startswith(b"{") else None
 
 
-def with_object(frame: bytes, value: bytes) -> bytes:
-    """The frame with ``value`` as its data; its other lines stay."""
-    end = _END.search(frame)
-    newline = b"\r\n" if end is not None and end.group() == b"\r\n\r\n" else b"\n"
-    others = [line for line in _LINE.split(frame) if line and not line.startswith(b"data:")]
-    return newline.join([*others, b"data: " + value, b"", b""])
-
-
 def frame(value: bytes, event: bytes | None = None) -> bytes:
     """A frame with that data."""
     start = b"" if event is None else b"event: " + event + b"\n"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class OtherLogs(logging.Handler):
-    """What libraries warn of, as lines of the log. Of an exception only its kind: its text may be a client's."""
+    """What libraries warn of, as lines of the log. Of an exception only its kind: it may quote a client."""
 
     def __init__(self, log: Log) -> None:
         super().__init__(logging.WARNING)

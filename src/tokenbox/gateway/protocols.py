@@ -123,23 +123,32 @@ RESPONSES = Protocol(
 )
 MESSAGES = Protocol(
     *("messages", "/v1/messages", Style.ANTHROPIC, "messages", ("max_tokens",), _ANTHROPIC_USAGE, "message"),
-    ends=(b"message_stop",),
+    ends=(b"message_stop", b"[DONE]"),  # vLLM's has the other API's end, too
 )
 EMBEDDINGS = Protocol("embeddings", "/v1/embeddings", Style.OPENAI, "input", (), _CHAT_USAGE)
 
 PROTOCOLS = {protocol.path: protocol for protocol in (CHAT, COMPLETIONS, RESPONSES, MESSAGES, EMBEDDINGS)}
 
 _AT = {name: re.compile(rb'"' + name.encode() + rb'"\s*:\s*\{(\s*\})?') for name in ("response", "message")}
-_AT_TOP = re.compile(rb"\s*\{(\s*\})?")
+_AT_TOP = re.compile(rb"\A\s*\{(\s*\})?")
+_IN_EVENT = re.compile(rb"(?:\A|[\r\n])data:[ \t]*\{(\s*\})?")
 
 
-def with_key(data: bytes, inner: str | None, value: bytes) -> bytes:
-    """The JSON object ``data`` with a first key ``tokenbox``; every other byte stays.
+def with_key(data: bytes, value: bytes) -> bytes:
+    """The JSON object ``data`` with a first key ``tokenbox``; every other byte stays."""
+    return _with_key_at(_AT_TOP.search(data), data, value)
 
-    ``inner``: the key goes into the object of that name. No string can pose as it: a quote inside a
-    string has a backslash before it, so the name would end in one.
+
+def event_with_key(frame: bytes, inner: str | None, value: bytes) -> bytes:
+    """The event of a stream with that key first in its object, or in the object named ``inner`` there.
+
+    The very frame, where there is none. No string can pose as the name: a quote inside a string has a
+    backslash before it, so the name would end in one.
     """
-    at = _AT_TOP.match(data) if inner is None else _AT[inner].search(data)
+    return _with_key_at((_IN_EVENT if inner is None else _AT[inner]).search(frame), frame, value)
+
+
+def _with_key_at(at: re.Match[bytes] | None, data: bytes, value: bytes) -> bytes:
     if at is None:
         return data
     empty = at.group(1) is not None

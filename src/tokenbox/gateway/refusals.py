@@ -23,6 +23,7 @@ _TYPES = {
     405: ("invalid_request_error", "invalid_request_error"),
     408: ("timeout_error", "timeout_error"),
     413: ("invalid_request_error", "request_too_large"),
+    415: ("invalid_request_error", "invalid_request_error"),
     429: ("rate_limit_error", "rate_limit_error"),
     431: ("invalid_request_error", "invalid_request_error"),
     500: ("server_error", "api_error"),

@@ -71,9 +71,7 @@ class Relay:
     async def run(self) -> None:
         if self.answer.status != _OK:
             await self.error()
-        elif self.call.stream and (self.answer.header(b"content-type") or b"").startswith(
-            b"text/event-stream"
-        ):
+        elif self.call.stream and _is_stream(self.answer.header(b"content-type") or b""):
             await self.stream()
         else:
             await self.whole()
@@ -85,7 +83,7 @@ class Relay:
         if value is None:
             raise self.upstream.failed(Failure.GARBLED)
         self.outcome.usage = self.call.protocol.usage_in(value)
-        await self._send_whole(_OK, with_key(data, None, self.note))
+        await self._send_whole(_OK, with_key(data, self.note))
 
     async def stream(self) -> None:
         """Event by event."""
@@ -183,6 +181,10 @@ class Relay:
         ]
         headers = [*theirs, *ours]
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
+
+
+def _is_stream(content_type: bytes) -> bool:
+    return content_type.lower().startswith(b"text/event-stream")
 
 
 def _said(value: dict[str, Any] | None, data: bytes) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,12 @@ _TOO_LARGE = (
 _BAD = b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\n"
 _TYPE = "invalid_request_error"
 _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\ncontent-type: application/json\r\nconnection: close\r\n"
+
+
+# A request that offers to change the protocol, as those of Java's client do (h2c), is answered as it is (RFC
+# 9110, 7.8). httptools would take it for one without a body: so it sees a header of no meaning here.
+_UPGRADE = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
+_IGNORED = b"\r\ntrailer:"
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -77,7 +84,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._grow(len(name) + len(value))
-        super().on_header(name, value)
+        if self._in_head:  # not the trailers, which come after it was read
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._in_head, self._head_due = False, None
@@ -94,6 +102,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
+        if self._body_due is None and (b"pgrade:" in data or b"PGRADE:" in data):
+            data = _UPGRADE.sub(_IGNORED, data)
         super().data_received(data)
         # A header without an end is never handed over, so what came of the head is bounded here.
         self._pending = self._pending + len(data) if self._in_head else 0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.gateway.frames import Frames, data_of, object_of, with_object
-from tokenbox.gateway.protocols import with_key
+from tokenbox.gateway.frames import Frames, data_of, object_of
+from tokenbox.gateway.protocols import event_with_key
 from tokenbox.ledger.usage import Usage
 
 if TYPE_CHECKING:
@@ -75,8 +75,9 @@ class Tap:
         return self.error is not None or any(end in self._last for end in self._protocol.ends)
 
     def _pass(self, frame: bytes) -> bytes:
-        self.events += 1
-        self._last = frame
+        if not frame.startswith((b":", b"\n", b"\r")) or data_of(frame) is not None:  # no comment alone
+            self.events += 1
+            self._last = frame
         if self._note is not None:
             frame = self._annotated(frame)
         if b'"usage"' in frame and _USAGE.search(frame):
@@ -90,15 +91,11 @@ class Tap:
         return frame
 
     def _annotated(self, frame: bytes) -> bytes:
-        data = data_of(frame)
-        if data is None or not data.lstrip().startswith(b"{"):
-            return frame
-        noted = with_key(data, self._protocol.inner, self._note or b"null")
-        # An event without the object we look for (a ping): the next one has it.
-        if noted is data:
-            return frame
-        self._note = None
-        return with_object(frame, noted)
+        noted = event_with_key(frame, self._protocol.inner, self._note or b"null")
+        # An event without the object we look for (a comment, a ping): the next one has it.
+        if noted is not frame:
+            self._note = None
+        return noted
 
     def _read(self, value: dict[str, Any]) -> None:
         """Later figures replace earlier ones; an Anthropic stream says input first and output last."""

@@ -23,7 +23,15 @@ if TYPE_CHECKING:
 NOT_FORWARDED = frozenset(
     {
         *(b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer"),
-        *(b"transfer-encoding", b"upgrade", b"host", b"content-length", b"accept-encoding", b"expect"),
+        *(
+            b"transfer-encoding",
+            b"upgrade",
+            b"http2-settings",
+            b"host",
+            b"content-length",
+            b"accept-encoding",
+            b"expect",
+        ),
         b"x-request-id",
         *(b"authorization", b"x-api-key", b"api-key", b"cookie", b"forwarded", b"via"),
     }
