@@ -442,9 +442,10 @@ async def tokenize(request: web.Request) -> web.Response:
 
 
 async def models(request: web.Request) -> web.Response:
-    return web.json_response(
-        {"object": "list", "data": [{"id": "stub", "object": "model", "max_model_len": 8000}]}
-    )
+    found = [{"id": "stub", "object": "model", "max_model_len": 8000}]
+    if request.headers.get("authorization") == "Bearer sk-tuner":
+        found.append({"id": "tuned", "object": "model", "max_model_len": 8000})
+    return web.json_response({"object": "list", "data": found})
 
 
 async def told(request: web.Request) -> web.Response:

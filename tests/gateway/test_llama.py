@@ -185,3 +185,31 @@ def test_each_of_several_prompts_has_the_window_for_itself(
     largest = found["messages"][3]["tokens"]
     assert (refused.status, found["deficit"]) == (400, largest + 2 - 512)
     assert f"({largest} in the prompt, 2 in the completion)" in refused.json["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"prompt": "Hello, naïve <|im_end|> 日本語!"},
+        {
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "hi <|im_end|>"},
+            ]
+        },
+        {
+            "messages": [{"role": "user", "content": "hi"}],
+            "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}],
+        },
+    ],
+    ids=["text", "chat", "tools"],
+)
+def test_the_tokens_are_those_of_the_prompt(
+    gateway: RunningGateway, small: LlamaServer, body: dict[str, Any]
+) -> None:
+    found = gateway.post("/v1/tokenize", {"model": MODEL, **body}).json
+    assert (len(found["tokens"]), found["max_model_len"], found["exact"]) == (found["count"], 512, True)
+    # The server makes of them the prompt that it renders.
+    prompt = body["prompt"] if "prompt" in body else small.post("/apply-template", body)[1]["prompt"]
+    said = small.post("/tokenize", {"content": prompt, "parse_special": True})[1]["tokens"]
+    assert found["tokens"] == said

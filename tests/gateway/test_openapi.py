@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 POSTS = sorted(path for method, path in OPERATIONS if method == "post")
 RELAYED = ("/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/completions", "/v1/embeddings")
+CHAT = "/v1/chat/completions"
 BOUNDED = settings(
     max_examples=examples(25),
     deadline=None,
@@ -153,6 +154,26 @@ BODIES = st.fixed_dictionaries(
         )
     },
 )
+
+
+def test_what_is_wrong_is_named_as_it_was_sent(gateway: RunningGateway) -> None:
+    for path, data, says in (
+        ("/v1/messages/count_tokens", b'{"model": "m", "messages": 1}', "messages is a list"),
+        (CHAT, b'{"model": "m", "messages": [], "max_tokens": true}', "max_tokens is a whole number"),
+        (CHAT, b'{"model": "m", "messages": [], "best_of": 0}', "best_of is a whole number from 1 to 128"),
+        (CHAT, b'{"model": "m"}', "messages is missing."),
+        (CHAT, b"[]", "The body is a JSON object, not a list."),
+        (CHAT, HOSTILE["byte order mark"], "The body begins with a byte order mark"),
+    ):
+        assert gateway.post(path, data).json["error"]["message"].startswith(says)
+
+
+def test_a_response_may_come_of_a_prompt_that_the_server_keeps(
+    gateway: RunningGateway, upstream: Stub
+) -> None:
+    body = {"model": "m", "prompt": {"id": "pmpt_1"}, "previous_response_id": "resp_1"}
+    assert gateway.post("/v1/responses", body).status == 200
+    assert upstream.seen[-1] == body
 
 
 @pytest.mark.slow

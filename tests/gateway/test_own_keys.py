@@ -75,6 +75,16 @@ def test_anthropic_is_asked_for_its_count_as_it_wants_to_be(
     assert sent(upstream, -1)[0]["anthropic-version"] == "2023-06-01"
 
 
+def test_models_are_those_that_the_upstream_lists_for_the_key(gateways: dict[str, RunningGateway]) -> None:
+    def listed(**given: str) -> list[str]:
+        return [item["id"] for item in gateways["openai"].get("/v1/models", **given).json["data"]]
+
+    assert listed() == ["stub"]
+    assert listed(authorization="Bearer sk-tuner") == ["stub", "tuned"]
+    assert gateways["openai"].get("/v1/models/tuned", authorization="Bearer sk-tuner").status == 200
+    assert gateways["openai"].get("/v1/models/tuned").status == 404
+
+
 def test_an_upstream_with_a_key_gets_that_alone(start_gateway: Gateways, upstream: Stub) -> None:
     config = CONFIG.format(url=upstream.url, kind="anthropic").replace("[policy]", 'key_env = "K"\n[policy]')
     gateway = start_gateway(config=config, env={"K": "sk-operator"})

@@ -37,6 +37,23 @@ def test_models_say_what_they_can_take(gateway: RunningGateway) -> None:
     assert found["stub"]["sources"]["context_window"]
     assert found["stub"]["upstream"] == "stub"
     assert found["gpt-4o-mini"]["tokenizer"] == "o200k_base"
+    assert gateway.get("/v1/models/gpt-4o-mini").json == models["gpt-4o-mini"]
+    nobody = gateway.get("/v1/models/some/other:model")
+    assert (nobody.status, nobody.json["error"]["code"]) == (404, "model_not_found")
+    assert gateway.post("/v1/models/stub", {}).headers["allow"] == "GET, HEAD"
+
+
+def test_a_key_sees_the_models_that_it_may_use(shared_gateways: Gateways, upstream: Stub) -> None:
+    options = ["--database", str(shared_gateways.folder / "scoped.db")]
+    key = shared_gateways.command("gateway", "keys", "create", "one", "--model", "gpt-*", *options)
+    gateway = shared_gateways(config=CONFIG.format(url=upstream.url), options=[*options, "--keys"])
+    auth = {"authorization": f"Bearer {key}"}
+    assert [item["id"] for item in gateway.get("/v1/models", **auth).json["data"]] == ["gpt-4o-mini"]
+    shown = gateway.get("/v1/capabilities", **auth).json["models"]
+    assert [item["id"] for item in shown] == ["gpt-4o-mini"]
+    assert gateway.get("/v1/models/gpt-4o-mini", **auth).status == 200
+    assert gateway.get("/v1/models/stub", **auth).status == 403
+    assert gateway.get("/v1/models/gpt-4o-mini").status == 401
 
 
 def test_counts_are_those_that_requests_are_judged_by(gateway: RunningGateway) -> None:
@@ -64,6 +81,17 @@ def test_tokens_of_a_text_and_back(gateway: RunningGateway) -> None:
     assert back.json["content"] == text
     window = gateway.post("/v1/tokenize", {"model": "stub", "prompt": text}).json
     assert window["max_model_len"] == 8000
+    whole = gateway.post("/v1/tokenize", {"model": "gpt-4o-mini", "prompt": text}).json
+    assert (whole["tokens"], whole["count"], whole["exact"]) == (tokens, len(tokens), True)
+    asked = {"model": "gpt-4o-mini", "prompt": text, "return_tokens": False}
+    assert "tokens" not in gateway.post("/v1/tokenize", asked).json
+    # By published rules a chat has so many, and nobody says which.
+    chat = gateway.post("/v1/tokenize", {"model": "gpt-4o-mini", "messages": []}).json
+    assert (chat["count"], chat["tokens"]) == (3, None)
+    # vLLM says them with its count, of chats too.
+    for body in ({"prompt": text}, {"messages": [{"role": "user", "content": text}]}):
+        found = gateway.post("/v1/tokenize", {"model": "stub", **body}).json
+        assert len(found["tokens"]) == found["count"] > 0
     bad = gateway.post("/detokenize", {"model": "gpt-4o-mini", "tokens": [10**9]})
     assert bad.status == 400
 

@@ -88,7 +88,7 @@ class Gateway:
     async def _own(self, incoming: Incoming, request_id: str) -> Reply:
         # The server leaves out the body of an answer to HEAD.
         method = "GET" if incoming.method == "HEAD" else incoming.method
-        handler = self.routes.get((method, incoming.path))
+        handler = self.routes.get((method, self._listed(incoming.path)))
         if handler is None:
             raise self._no_route(incoming)
         try:
@@ -96,10 +96,20 @@ class Gateway:
         except BODY_PROBLEMS as error:
             raise of_body(error) from None
 
+    def _listed(self, path: str) -> str:
+        """The path as the table of routes has it: one that ends with a name in braces has all below."""
+        if path not in self._paths:
+            for known in self._paths:
+                root = known.partition("{")[0]
+                if root != known and path.startswith(root) and path != root:
+                    return known
+        return path
+
     def _no_route(self, incoming: Incoming) -> Refusal:
-        if incoming.path in self._paths:
-            own = {method for method, path in self.routes if path == incoming.path}
-            methods = sorted(own | self._posts(incoming.path) | ({"HEAD"} if "GET" in own else set()))
+        listed = self._listed(incoming.path)
+        if listed in self._paths:
+            own = {method for method, path in self.routes if path == listed}
+            methods = sorted(own | self._posts(listed) | ({"HEAD"} if "GET" in own else set()))
             allowed = (b"allow", ", ".join(methods).encode())
             what = f"{incoming.path} takes {' and '.join(methods)}, not {incoming.method}."
             return Refusal(405, "method_not_allowed", what, headers=(allowed,))

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from tokenbox.catalog import Price
     from tokenbox.gateway.counting import Local
     from tokenbox.gateway.log import Log
-    from tokenbox.gateway.services import Accounts, Attempt, Decision, Door
+    from tokenbox.gateway.services import Accounts, Attempt, Decision, Door, Grant
     from tokenbox.gateway.settings import Settings
     from tokenbox.ledger.quota import Take
     from tokenbox.store.quotas import QuotaStore
@@ -236,19 +236,23 @@ class Standing:
         found["ledger"] = {"ok": self.books.failures == 0, "files_waiting": self.books.waiting}
         return found
 
-    async def upstream_models(self, upstream: Upstream) -> list[dict[str, Any]]:
-        """The upstream's own list; where it has none now, the models that the settings name."""
-        status, answer = await upstream.look("/v1/models")
+    async def upstream_models(self, upstream: Upstream, grant: Grant) -> list[dict[str, Any]]:
+        """The upstream's own list; where it has none now, the models that the settings name.
+
+        Of them those that the key may use.
+        """
+        status, answer = await upstream.look("/v1/models", grant.client_auth)
         items = answer.get("data") if status == 200 and isinstance(answer, dict) else None  # noqa: PLR2004
         listed = [item for item in items or [] if isinstance(item, dict) and isinstance(item.get("id"), str)]
-        if not upstream.settings.models:
-            return listed
-        named = [pattern for pattern in upstream.settings.models if not set(pattern) & set("*?[")]
-        known = {item["id"] for item in listed}
-        extra = [
-            {"id": name, "object": "model", "owned_by": upstream.name} for name in named if name not in known
-        ]
-        return [item for item in listed if upstream.settings.serves(item["id"])] + extra
+        if upstream.settings.models:
+            named = [pattern for pattern in upstream.settings.models if not set(pattern) & set("*?[")]
+            known = {item["id"] for item in listed}
+            listed = [item for item in listed if upstream.settings.serves(item["id"])] + [
+                {"id": name, "object": "model", "owned_by": upstream.name}
+                for name in named
+                if name not in known
+            ]
+        return [item for item in listed if grant.allows(item["id"])]
 
     def tokenizer_of(self, upstream: Upstream, model: str) -> str | None:
         """The name of what counts for a model here; None where only the upstream knows."""

@@ -86,9 +86,9 @@ def read_call(protocol: Protocol, data: bytes, limits: Limits, client_auth: Head
     if len(model) > _LONGEST_NAME or not model.isprintable():  # it goes to logs and databases
         raise bad(f"model is a name of at most {_LONGEST_NAME} printable characters.", "model")
     key = protocol.input_key
-    if key not in body:
+    if key not in body and protocol.needs_input:
         raise bad(f"{key} is missing.", key)
-    value = body[key]
+    value = body.get(key)
     if key == "messages" and not (isinstance(value, list) and {dict}.issuperset(map(type, value))):
         raise bad("messages is a list of objects.", key)
     if isinstance(value, list) and len(value) > limits.messages:
@@ -113,14 +113,14 @@ def read_object(data: bytes, limits: Limits) -> dict[str, Any]:
     try:
         value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
+        if text[:1] == "\ufeff":
+            raise bad("the body begins with a byte order mark, which JSON does not have.") from None
         raise bad(
             f"the body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}."
         ) from None
     except RecursionError:
         raise _too_deep(limits.depth) from None
     except ValueError as error:
-        if text[:1] == "\ufeff":
-            raise bad("the body begins with a byte order mark, which JSON does not have.") from None
         raise bad(f"the body is not JSON that can be used: {error}.") from None
     if not isinstance(value, dict):
         raise bad(f"the body is a JSON object, not {_kind(value)}.")
@@ -131,7 +131,8 @@ def read_object(data: bytes, limits: Limits) -> dict[str, Any]:
 
 def bad(message: str, param: str | None = None) -> Refusal:
     """The refusal of a request that is not what its API says."""
-    return Refusal(400, "invalid_request", message[0].upper() + message[1:], param)
+    is_name = param is not None and message.startswith(param)
+    return Refusal(400, "invalid_request", message if is_name else message[0].upper() + message[1:], param)
 
 
 def _choices(body: dict[str, Any]) -> int:

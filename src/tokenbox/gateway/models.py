@@ -74,13 +74,7 @@ class UpstreamModels:
         for upstream in free:
             if model in await self.listed(upstream):
                 return await self._with_kind(upstream)
-        raise Refusal(
-            404,
-            "model_not_found",
-            f"The model {model[:100]!r} is served by none of the upstreams here. GET /v1/models lists those "
-            "that are.",
-            "model",
-        )
+        raise not_served(model)
 
     async def room(self, upstream: Upstream, model: str) -> Room:
         """How much the model can take."""
@@ -151,6 +145,17 @@ class UpstreamModels:
         # A memory of its own: what a server said before is not to be believed for ever.
         own = EndpointMemory() if memory is None else memory
         return Provider(target, memory=own, transport=self._transport)
+
+
+def not_served(model: str) -> Refusal:
+    """The refusal of a model that nobody has."""
+    return Refusal(
+        404,
+        "model_not_found",
+        f"The model {model[:100]!r} is served by none of the upstreams here. GET /v1/models lists those "
+        "that are.",
+        "model",
+    )
 
 
 _MOST_KNOWN = 10_000

@@ -5,9 +5,13 @@ Bodies are described as far as the gateway itself reads them; the rest of a requ
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tokenbox.__about__ import __version__
+from tokenbox.gateway.library import STRATEGIES
+from tokenbox.policy.records import OutputMode
+from tokenbox.tokenizers.registry import available
 
 _TEXT: dict[str, Any] = {"type": "string"}
 _ANY: dict[str, Any] = {}
@@ -17,7 +21,12 @@ _OBJECT = {"type": "object"}
 _MODEL = {"type": "string", "minLength": 1, "maxLength": 256, "pattern": "^[ -~]+$"}
 _MESSAGES = {"type": "array", "items": _OBJECT, "maxItems": 20_000}
 _STREAM = {"type": ["boolean", "null"]}
-_TOOLS = {"type": ["array", "null"], "items": _OBJECT}
+_PART = {"anyOf": [_TEXT, {"type": "integer"}]}
+# A text, tokens, or several of those.
+_PROMPT = {
+    "anyOf": [_TEXT, {"type": "array", "items": {"anyOf": [_PART, {"type": "array", "items": _PART}]}}]
+}
+_CHOICES = {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 128}, {"type": "null"}]}
 _FIGURE = {"anyOf": [_COUNT, {"type": "null"}]}
 
 
@@ -29,21 +38,27 @@ _CHAT = _object(
     ("model", "messages"),
     model=_MODEL,
     messages=_MESSAGES,
-    tools=_TOOLS,
+    tools=_ANY,
     stream=_STREAM,
-    max_tokens=_LIMIT,
     max_completion_tokens=_LIMIT,
-    n={"anyOf": [{"type": "integer", "minimum": 1, "maximum": 128}, {"type": "null"}]},
+    max_tokens=_LIMIT,
+    n=_CHOICES,
 )
 _COMPLETION = _object(
-    ("model", "prompt"), model=_MODEL, prompt={"type": "string"}, stream=_STREAM, max_tokens=_LIMIT
+    ("model", "prompt"),
+    model=_MODEL,
+    prompt=_PROMPT,
+    stream=_STREAM,
+    max_tokens=_LIMIT,
+    n=_CHOICES,
+    best_of=_CHOICES,
 )
 _RESPONSE = _object(
-    ("model", "input"),
+    ("model",),
     model=_MODEL,
-    input={"anyOf": [_TEXT, {"type": "array", "items": _OBJECT}]},
-    instructions={"type": ["string", "null"]},
-    tools=_TOOLS,
+    input=_ANY,
+    instructions=_ANY,
+    tools=_ANY,
     stream=_STREAM,
     max_output_tokens=_LIMIT,
 )
@@ -51,20 +66,23 @@ _MESSAGE = _object(
     ("model", "messages"),
     model=_MODEL,
     messages=_MESSAGES,
-    system={"anyOf": [_TEXT, {"type": "array", "items": _OBJECT}]},
-    tools=_TOOLS,
+    system=_ANY,
+    tools=_ANY,
     stream=_STREAM,
     max_tokens=_LIMIT,
 )
-_EMBEDDING = _object(("model", "input"), model=_MODEL, input={"type": "string"})
+_EMBEDDING = _object(("model", "input"), model=_MODEL, input=_PROMPT)
+_TOKENIZER = {"type": "string", "enum": [entry.name for entry in available()]}
 _LIMITS = {
     "max_ctx": _COUNT,
     "reserve_out": _COUNT,
-    "headroom": {"type": "string"},
+    "headroom": {"type": "string", "pattern": "^0?\\.[0-9]{1,20}$"},
     "max_input": _COUNT,
     "model": _MODEL,
-    "tokenizer": {"type": "string"},
+    "tokenizer": _TOKENIZER,
 }
+_STRATEGY = {"type": "string", "enum": list(STRATEGIES)}
+_OUTPUT_MODE = {"type": "string", "enum": [mode.value for mode in OutputMode]}
 _CHUNKS = {"type": "array", "items": {"anyOf": [_TEXT, _OBJECT]}}
 
 SCHEMAS: dict[str, Any] = {
@@ -97,7 +115,7 @@ SCHEMAS: dict[str, Any] = {
         exact={"type": "boolean"},
         counted_by=_TEXT,
         max_model_len=_FIGURE,
-        tokens={"type": "array", "items": {"type": "integer"}},
+        tokens={"type": ["array", "null"], "items": {"type": "integer"}},
     ),
     "Model": {
         **_object(
@@ -120,6 +138,7 @@ _ERRORS = {
     404: "No upstream serves the model.",
     408: "The body did not arrive in time.",
     413: "The body is too large.",
+    415: "The body is compressed.",
     429: "A quota is used up: retry-after says when it is filled again.",
     500: "A mistake in tokenbox; or the upstream's own error.",
     502: "The upstream cannot be reached, broke off, or sent something that is no answer.",
@@ -138,7 +157,24 @@ _STARTED = {
     "in": "header",
     "required": False,
     "description": "`event`: a frame `event: started` goes before the stream. Most clients break on it.",
-    "schema": {"type": "string", "enum": ["event"]},
+    "schema": {"type": "string", "examples": ["event"]},
+}
+
+
+def _header(about: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"description": about, "schema": schema}
+
+
+_ID = {"x-request-id": _header("The client's own, if it sent one.", _TEXT)}
+# Of every answer to a request that was counted, errors too.
+_COUNTED = {
+    **_ID,
+    "x-tokenbox-mode": _header("observe, enforce or fit.", _TEXT),
+    "x-tokenbox-input-tokens": _header("What the request counts.", _COUNT),
+    "x-tokenbox-reserved": _header("What is kept free for the answer.", _COUNT),
+    "x-tokenbox-remaining": _header("What is left; not there if the window is not known.", _COUNT),
+    "x-tokenbox-estimated": _header("Whether the count is an estimate.", {"enum": ["true", "false"]}),
+    "x-tokenbox-layout": _header("The id of the decision, and of its proof.", _TEXT),
 }
 
 # (method, path): what it is, the schema of its body, and of its answer.
@@ -153,7 +189,10 @@ OPERATIONS: dict[tuple[str, str], tuple[str, dict[str, Any] | None, dict[str, An
     ("post", "/v1/messages/count_tokens"): ("What a message counts.", _MESSAGE, SCHEMAS["Counted"]),
     ("post", "/v1/tokenize"): (
         "The count of a text or of a chat, the tokens of a text, and the model's window.",
-        _object((), model=_MODEL, prompt=_TEXT, messages=_MESSAGES, tools=_TOOLS),
+        {
+            **_object((), model=_MODEL, return_tokens=_ANY, tools=_ANY),
+            "anyOf": [_object(("prompt",), prompt=_TEXT), _object(("messages",), messages=_MESSAGES)],
+        },
         SCHEMAS["Tokenized"],
     ),
     ("post", "/tokenize"): (
@@ -172,18 +211,18 @@ OPERATIONS: dict[tuple[str, str], tuple[str, dict[str, Any] | None, dict[str, An
             ("sections", "budget"),
             sections={"type": "array", "items": _OBJECT},
             budget=_COUNT,
-            tokenizer=_TEXT,
+            tokenizer=_TOKENIZER,
         ),
         _OBJECT,
     ),
     ("post", "/v1/plan"): (
         "What of the chunks would be sent.",
-        _object(("chunks",), chunks=_CHUNKS, strategy=_TEXT, **_LIMITS),
+        _object(("chunks",), chunks=_CHUNKS, strategy=_STRATEGY, **_LIMITS),
         _OBJECT,
     ),
     ("post", "/v1/enforce"): (
         "Whether the chunks may be sent, and the least that would let them.",
-        _object(("chunks",), chunks=_CHUNKS, output_mode=_TEXT, max_tokens_request=_COUNT, **_LIMITS),
+        _object(("chunks",), chunks=_CHUNKS, output_mode=_OUTPUT_MODE, max_tokens_request=_COUNT, **_LIMITS),
         _OBJECT,
     ),
     ("get", "/v1/models"): (
@@ -191,6 +230,7 @@ OPERATIONS: dict[tuple[str, str], tuple[str, dict[str, Any] | None, dict[str, An
         None,
         _object(("object", "data"), object=_TEXT, data={"type": "array", "items": SCHEMAS["Model"]}),
     ),
+    ("get", "/v1/models/{model}"): ("One of them. Its name may have slashes.", None, SCHEMAS["Model"]),
     ("get", "/v1/capabilities"): (
         "The same as figures with their sources.",
         None,
@@ -205,6 +245,7 @@ OPERATIONS: dict[tuple[str, str], tuple[str, dict[str, Any] | None, dict[str, An
     ("get", "/openapi.json"): ("This document.", None, _OBJECT),
     ("get", "/metrics"): ("Figures for Prometheus.", None, {"type": "string"}),
 }
+_NAME = {"name": "model", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
 _OPEN = frozenset({"/healthz", "/readyz", "/openapi.json", "/metrics"})
 _MAKES_TOKENS = frozenset(
     {"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/embeddings"}
@@ -234,8 +275,14 @@ def _operation(path: str, about: str, body: dict[str, Any] | None, answer: dict[
         content = {"text/plain": {"schema": answer}}
     found: dict[str, Any] = {
         "summary": about,
-        "operationId": path.strip("/").replace("/", "_").replace(".", "_"),
-        "responses": {"200": {"description": "The answer.", "content": content}},
+        "operationId": re.sub(r"\W+", "_", path).strip("_"),
+        "responses": {
+            "200": {
+                "description": "The answer.",
+                "headers": _COUNTED if path in _MAKES_TOKENS else _ID,
+                "content": content,
+            }
+        },
     }
     if path == "/readyz":
         found["responses"]["503"] = {
@@ -247,9 +294,15 @@ def _operation(path: str, about: str, body: dict[str, Any] | None, answer: dict[
     name = "AnthropicError" if path.startswith("/v1/messages") else "Error"
     error = {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
     for status, when in _ERRORS.items():
-        found["responses"][str(status)] = {"description": when, "content": error}
+        found["responses"][str(status)] = {
+            "description": when,
+            "headers": _COUNTED if path in _MAKES_TOKENS else _ID,
+            "content": error,
+        }
     if body is not None:
         found["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
     if path in _MAKES_TOKENS:
         found["parameters"] = [_MODE, _STARTED]
+    if path.endswith("{model}"):
+        found["parameters"] = [_NAME]
     return found

@@ -73,6 +73,11 @@ class Protocol:
     ends: tuple[bytes, ...] = ()
 
     @property
+    def needs_input(self) -> bool:
+        """Whether a request has to have one; of the Responses API it may be a prompt that OpenAI keeps."""
+        return self.name != "responses"
+
+    @property
     def takes_prompts(self) -> bool:
         """Whether its input is texts or tokens, maybe several at once, and no messages."""
         return self.name in ("completions", "embeddings")

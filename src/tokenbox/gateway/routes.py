@@ -9,12 +9,14 @@ from tokenbox.errors import ContextCriticalOverflow, TokenboxError
 from tokenbox.gateway.asgi import Reply, json_bytes
 from tokenbox.gateway.calls import bad, read_call, read_object
 from tokenbox.gateway.library import enforcement_of, layout_of, named_tokenizer, plan_of
+from tokenbox.gateway.models import not_served
 from tokenbox.gateway.protocols import CHAT, COMPLETIONS, MESSAGES, RESPONSES
 from tokenbox.gateway.refusals import Refusal
+from tokenbox.gateway.tokens import tokens_of
 from tokenbox.tokenizers.registry import get
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from tokenbox.gateway.admission import Room
     from tokenbox.gateway.app import Gateway
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from tokenbox.gateway.upstream import Upstream
     from tokenbox.tokenizers.protocol import Tokenizer
 
+MODELS = "/v1/models"
 _PROMETHEUS = b"text/plain; version=0.0.4; charset=utf-8"
 _UNAVAILABLE = 503
 
@@ -42,7 +45,8 @@ class Routes:
             ("GET", "/readyz", self.readyz),
             ("GET", "/metrics", self.metrics),
             ("GET", "/openapi.json", self.openapi),
-            ("GET", "/v1/models", self.models),
+            ("GET", MODELS, self.models),
+            ("GET", f"{MODELS}/{{model}}", self.model),
             ("GET", "/v1/capabilities", self.capabilities),
             ("POST", "/v1/chat/completions/input_tokens", self._counts(CHAT)),
             ("POST", "/v1/responses/input_tokens", self._counts(RESPONSES)),
@@ -82,16 +86,26 @@ class Routes:
 
     async def models(self, incoming: Incoming, request_id: str) -> Reply:
         """The upstreams' lists, each model with what it can take."""
-        await self.standing.door.admit(incoming)
-        data = [item async for item in self._models()]
+        grant = await self.standing.door.admit(incoming)
+        data = [item async for item in self._models(grant)]
         return Reply.of({"object": "list", "data": data})
+
+    async def model(self, incoming: Incoming, request_id: str) -> Reply:
+        """One of them. A name may have slashes."""
+        grant = await self.standing.door.admit(incoming)
+        name = incoming.path.removeprefix(f"{MODELS}/")
+        grant.check(name)
+        async for item in self._models(grant):
+            if item["id"] == name:
+                return Reply.of(item)
+        raise not_served(name)
 
     async def capabilities(self, incoming: Incoming, request_id: str) -> Reply:
         """The same as figures with their sources."""
-        await self.standing.door.admit(incoming)
+        grant = await self.standing.door.admit(incoming)
         found = []
         for upstream in self.standing.upstreams:
-            for item in await self.standing.upstream_models(upstream):
+            for item in await self.standing.upstream_models(upstream, grant):
                 room = await self.standing.models.room(upstream, item["id"])
                 found.append(
                     {
@@ -111,10 +125,10 @@ class Routes:
                 )
         return Reply.of({"models": found})
 
-    async def _models(self) -> Any:  # noqa: ANN401  # an asynchronous generator
+    async def _models(self, grant: Grant) -> AsyncIterator[dict[str, Any]]:
         seen: set[str] = set()
         for upstream in self.standing.upstreams:
-            for item in await self.standing.upstream_models(upstream):
+            for item in await self.standing.upstream_models(upstream, grant):
                 if item["id"] in seen:
                     continue
                 seen.add(item["id"])
@@ -168,25 +182,24 @@ class Routes:
         return Reply.of({"content": await self._worked(lambda: tokenizer.decode(tokens))})
 
     async def tokenize_v1(self, incoming: Incoming, request_id: str) -> Reply:
-        """A text, or messages with tools: the count, the tokens of a text, and the model's window."""
+        """A text, or messages with tools: the count, the tokens, and the model's window."""
         grant, body, model, upstream = await self._asked(incoming)
         room = await self.standing.models.room(upstream, model)
         text = next(
             (body[key] for key in ("prompt", "content", "text") if isinstance(body.get(key), str)), None
         )
-        shown: dict[str, object] = {"max_model_len": room.window}
         if text is None and isinstance(body.get("messages"), list):
             call = self._call(CHAT, {**body, "model": model}, grant)
         elif text is not None:
             call = self._call(COMPLETIONS, {"model": model, "prompt": text}, grant)
-            if body.get("return_tokens", True) is not False:
-                local = self.standing.local(upstream, model)
-                shown["tokens"] = await self._encoded(upstream, model, text) if local.certain else None
         else:
             raise bad("give prompt (a text), or messages.", "prompt")
         counted = await self.standing.counting.count(call, upstream)
-        value = {"count": counted.tokens, **shown, "exact": counted.exact, "counted_by": counted.source}
-        return Reply.of({key: item for key, item in value.items() if key != "tokens" or item is not None})
+        value: dict[str, object] = {"count": counted.tokens, "max_model_len": room.window}
+        if body.get("return_tokens", True) is not False:
+            local = self.standing.local(upstream, model)
+            value["tokens"] = await tokens_of(call, upstream, local, counted)
+        return Reply.of({**value, "exact": counted.exact, "counted_by": counted.source})
 
     # The library over HTTP.
 
@@ -250,7 +263,7 @@ class Routes:
         named = body.get("model")
         if named is not None and not isinstance(named, str):
             raise bad("model is the name of a model.", "model")
-        model = await self._only_model() if named is None else named
+        model = await self._only_model(grant) if named is None else named
         grant.check(model)
         return grant, body, model, await self.standing.models.upstream_of(model)
 
@@ -258,12 +271,12 @@ class Routes:
         """The body as a call that is only counted."""
         return read_call(protocol, json_bytes(body), self.standing.settings.limits, grant.client_auth)
 
-    async def _only_model(self) -> str:
+    async def _only_model(self, grant: Grant) -> str:
         """The model meant where none is named: the only one there is."""
         names = [
             item["id"]
             for upstream in self.standing.upstreams
-            for item in await self.standing.upstream_models(upstream)
+            for item in await self.standing.upstream_models(upstream, grant)
         ]
         if len(names) != 1:
             raise bad(f"model is missing, and there are {len(names)}: name one.", "model")

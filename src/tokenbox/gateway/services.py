@@ -40,9 +40,13 @@ class Grant:
     quotas: tuple[Quota, ...] = ()
     key: GatewayKey | None = None
 
+    def allows(self, model: str) -> bool:
+        """Whether the key may use the model."""
+        return self.key is None or self.key.allows(model)
+
     def check(self, model: str) -> None:
         """Raises :class:`Refusal` (403) for a model that the key may not use."""
-        if self.key is not None and not self.key.allows(model):
+        if not self.allows(model):
             raise Refusal(
                 403, "model_not_allowed", f"This key may not use the model {model[:100]!r}.", "model"
             )

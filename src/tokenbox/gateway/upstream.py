@@ -135,9 +135,11 @@ class Upstream:
         except (ValueError, RecursionError):
             return _GARBLED, None
 
-    async def look(self, path: str, seconds: float = 2.0) -> tuple[int | None, object]:
+    async def look(
+        self, path: str, client_auth: Iterable[tuple[bytes, bytes]] = (), seconds: float = 2.0
+    ) -> tuple[int | None, object]:
         """The answer to a GET of ours."""
-        return await self._asked("GET", path, b"", (), seconds)
+        return await self._asked("GET", path, b"", client_auth, seconds)
 
     def can_become(self, settings: UpstreamSettings) -> bool:
         """Whether these settings are of the same server with the same places."""
