@@ -113,6 +113,7 @@ HOSTILE = {
     "no model": b'{"messages": [], "input": "", "prompt": ""}',
     "surrogate in a text": b'{"model": "m", "messages": [{"role": "user", "content": "\\ud800 \\udfff"}],'
     b' "input": "\\ud800", "prompt": "\\udfff", "content": "\\ud800"}',
+    "tools are no list": b'{"model": "m", "messages": [], "input": "", "prompt": "", "tools": true}',
     "model is a number": b'{"model": 7, "messages": [], "input": "", "prompt": ""}',
 }
 # Sent on or answered: nothing is wrong with them as far as the gateway reads them.

@@ -142,8 +142,9 @@ def _choices(body: dict[str, Any]) -> int:
         value = body.get(key)
         if value is None:
             continue
-        if type(value) is not int or not 1 <= value <= 128:  # noqa: PLR2004  # OpenAI's own limit
-            raise bad(f"{key} is a whole number from 1 to 128, not {_shown(value)}.", key)
+        value = _whole(value)
+        if value is None or not 1 <= value <= 128:  # noqa: PLR2004  # OpenAI's own limit
+            raise bad(f"{key} is a whole number from 1 to 128, not {_shown(body[key])}.", key)
         most = max(most, value)
     return most
 
@@ -155,12 +156,18 @@ def _max_output(protocol: Protocol, body: dict[str, Any]) -> int | None:
         value = body.get(key)
         if value is None:
             continue
-        if isinstance(value, float) and value.is_integer() and abs(value) <= _MAX_INTEGER:
-            value = int(value)
-        if type(value) is not int or not -1 <= value <= _MAX_INTEGER:
-            raise bad(f"{key} is a whole number of tokens, not {_shown(value)}.", key)
+        value = _whole(value)
+        if value is None or not -1 <= value <= _MAX_INTEGER:
+            raise bad(f"{key} is a whole number of tokens, not {_shown(body[key])}.", key)
         stated.append(value)
     return None if not stated or _UNLIMITED in stated else max(stated)
+
+
+def _whole(value: object) -> int | None:
+    """The whole number that it is; 5.0 is one, too."""
+    if isinstance(value, float) and value.is_integer() and abs(value) <= _MAX_INTEGER:
+        return int(value)
+    return value if type(value) is int else None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def named_tokenizer(body: dict[str, Any]) -> Tokenizer | None:
 
 
 def _tokenizer(body: dict[str, Any]) -> Tokenizer:
-    name = body.get("tokenizer", "o200k_base")
+    name = "o200k_base" if body.get("tokenizer") is None else body["tokenizer"]
     if not is_builtin(name):
         raise bad("tokenizer is the name of one in the package, such as o200k_base.", "tokenizer")
     return get(name)

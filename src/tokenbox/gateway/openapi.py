@@ -23,8 +23,9 @@ _MESSAGES = {"type": "array", "items": _OBJECT, "maxItems": 20_000}
 _STREAM = {"type": ["boolean", "null"]}
 _PART = {"anyOf": [_TEXT, {"type": "integer"}]}
 # A text, tokens, or several of those.
+_SEVERAL = {"anyOf": [_TEXT, {"type": "array", "items": _PART}]}
 _PROMPT = {
-    "anyOf": [_TEXT, {"type": "array", "items": {"anyOf": [_PART, {"type": "array", "items": _PART}]}}]
+    "anyOf": [_TEXT, {"type": "array", "items": _PART}, {"type": "array", "items": _SEVERAL}],
 }
 _CHOICES = {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 128}, {"type": "null"}]}
 _FIGURE = {"anyOf": [_COUNT, {"type": "null"}]}
@@ -71,8 +72,17 @@ _MESSAGE = _object(
     stream=_STREAM,
     max_tokens=_LIMIT,
 )
+_NO_MODEL = {"anyOf": [_MODEL, {"type": "null"}]}
+
+
+def _counted(body: dict[str, Any]) -> dict[str, Any]:
+    """The body of a request that is only counted: where there is one model, it need not be named."""
+    required = [name for name in body["required"] if name != "model"]
+    return {**body, "required": required, "properties": {**body["properties"], "model": _NO_MODEL}}
+
+
 _EMBEDDING = _object(("model", "input"), model=_MODEL, input=_PROMPT)
-_TOKENIZER = {"type": "string", "enum": [entry.name for entry in available()]}
+_TOKENIZER = {"enum": [*(entry.name for entry in available()), None]}
 _LIMITS = {
     "max_ctx": _COUNT,
     "reserve_out": _COUNT,
@@ -83,7 +93,12 @@ _LIMITS = {
 }
 _STRATEGY = {"type": "string", "enum": list(STRATEGIES)}
 _OUTPUT_MODE = {"type": "string", "enum": [mode.value for mode in OutputMode]}
-_CHUNKS = {"type": "array", "items": {"anyOf": [_TEXT, _OBJECT]}}
+_SECTION = _object(("id", "content"), id={"type": "string", "minLength": 1}, content=_TEXT)
+_CHAT_MESSAGE = _object(("role", "content"), role={"enum": ["system", "user", "assistant"]}, content=_TEXT)
+_CHUNKS = {
+    "type": "array",
+    "anyOf": [{"items": _TEXT}, {"items": _SECTION}, {"items": _CHAT_MESSAGE}],
+}
 
 SCHEMAS: dict[str, Any] = {
     "Error": _object(
@@ -184,32 +199,40 @@ OPERATIONS: dict[tuple[str, str], tuple[str, dict[str, Any] | None, dict[str, An
     ("post", "/v1/responses"): ("OpenAI's responses.", _RESPONSE, _OBJECT),
     ("post", "/v1/messages"): ("Anthropic's messages.", _MESSAGE, _OBJECT),
     ("post", "/v1/embeddings"): ("OpenAI's embeddings.", _EMBEDDING, _OBJECT),
-    ("post", "/v1/chat/completions/input_tokens"): ("What a chat counts.", _CHAT, SCHEMAS["Counted"]),
-    ("post", "/v1/responses/input_tokens"): ("What a response counts.", _RESPONSE, SCHEMAS["Counted"]),
-    ("post", "/v1/messages/count_tokens"): ("What a message counts.", _MESSAGE, SCHEMAS["Counted"]),
+    ("post", "/v1/chat/completions/input_tokens"): (
+        "What a chat counts.",
+        _counted(_CHAT),
+        SCHEMAS["Counted"],
+    ),
+    ("post", "/v1/responses/input_tokens"): (
+        "What a response counts.",
+        _counted(_RESPONSE),
+        SCHEMAS["Counted"],
+    ),
+    ("post", "/v1/messages/count_tokens"): ("What a message counts.", _counted(_MESSAGE), SCHEMAS["Counted"]),
     ("post", "/v1/tokenize"): (
         "The count of a text or of a chat, the tokens of a text, and the model's window.",
         {
-            **_object((), model=_MODEL, return_tokens=_ANY, tools=_ANY),
+            **_object((), model=_NO_MODEL, return_tokens=_ANY, tools=_ANY),
             "anyOf": [_object(("prompt",), prompt=_TEXT), _object(("messages",), messages=_MESSAGES)],
         },
         SCHEMAS["Tokenized"],
     ),
     ("post", "/tokenize"): (
         "llama.cpp's: the tokens of a text.",
-        _object(("content",), content=_TEXT, model=_MODEL),
+        _object(("content",), content=_TEXT, model=_NO_MODEL),
         _object(("tokens",), tokens={"type": "array"}),
     ),
     ("post", "/detokenize"): (
         "llama.cpp's: the text of tokens.",
-        _object(("tokens",), tokens={"type": "array", "items": {"type": "integer"}}, model=_MODEL),
+        _object(("tokens",), tokens={"type": "array", "items": {"type": "integer"}}, model=_NO_MODEL),
         _object(("content",), content=_TEXT),
     ),
     ("post", "/v1/layout"): (
         "Sections in a budget, as `tokenbox layout` has them.",
         _object(
             ("sections", "budget"),
-            sections={"type": "array", "items": _OBJECT},
+            sections={"type": "array", "items": _SECTION},
             budget=_COUNT,
             tokenizer=_TOKENIZER,
         ),

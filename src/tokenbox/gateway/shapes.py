@@ -113,10 +113,14 @@ def _anthropic_tools(body: dict[str, Any]) -> list[dict[str, Any]] | None:
                 "parameters": tool.get("input_schema", {}),
             },
         }
-        for tool in body.get("tools") or []
-        if isinstance(tool, dict)
+        for tool in _listed(body.get("tools"))
     ]
     return tools or None
+
+
+def _listed(value: object) -> list[dict[str, Any]]:
+    """The objects of a list; none of what is no list: its server says what is wrong with that."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _from_responses(body: dict[str, Any]) -> list[dict[str, Any]]:
@@ -150,7 +154,6 @@ def _from_responses(body: dict[str, Any]) -> list[dict[str, Any]]:
 def _responses_tools(body: dict[str, Any]) -> list[dict[str, Any]] | None:
     tools = [
         {"type": "function", "function": {key: value for key, value in tool.items() if key != "type"}}
-        for tool in body.get("tools") or []
-        if isinstance(tool, dict)
+        for tool in _listed(body.get("tools"))
     ]
     return tools or None
