@@ -37,6 +37,21 @@ def gateway(shared_gateways: Gateways, upstream: Stub) -> RunningGateway:
     return shared_gateways(upstream.url, options=["--quiet"])
 
 
+@pytest.fixture(scope="module")
+def tight(shared_gateways: Gateways, upstream: Stub) -> RunningGateway:
+    """One that has to make nearly everything fit, in every way."""
+    config = f"""
+        [upstreams.stub]
+        url = "{upstream.url}"
+        kind = "vllm"
+        [policy]
+        max_ctx = 60
+        [gateway]
+        fit = ["truncate", "compact", "evict"]
+    """
+    return shared_gateways(config=config, options=["--quiet", "--mode", "fit"])
+
+
 CONFORMANCE = (
     *("not_a_server_error", "status_code_conformance", "content_type_conformance"),
     *("response_headers_conformance", "response_schema_conformance"),
@@ -114,6 +129,8 @@ HOSTILE = {
     "surrogate in a text": b'{"model": "m", "messages": [{"role": "user", "content": "\\ud800 \\udfff"}],'
     b' "input": "\\ud800", "prompt": "\\udfff", "content": "\\ud800"}',
     "tools are no list": b'{"model": "m", "messages": [], "input": "", "prompt": "", "tools": true}',
+    "types that are lists": b'{"model": "m", "prompt": "", "messages": [{"role": ["x"], "content": '
+    b'[{"type": ["x"], "text": "hi"}]}], "input": [{"type": ["x"], "role": {}, "content": [{"type": []}]}]}',
     "model is a number": b'{"model": 7, "messages": [], "input": "", "prompt": ""}',
 }
 # Sent on or answered: nothing is wrong with them as far as the gateway reads them.
@@ -126,9 +143,12 @@ HARMLESS = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_bodies_are_refused_in_the_form_of_the_protocol(gateway: RunningGateway, name: str) -> None:
-    for path in POSTS:
-        assert post(gateway, path, HOSTILE[name]) in range(200, 500), path
+def test_hostile_bodies_are_refused_in_the_form_of_the_protocol(
+    gateway: RunningGateway, tight: RunningGateway, name: str
+) -> None:
+    for one in (gateway, tight):
+        for path in POSTS:
+            assert post(one, path, HOSTILE[name]) in range(200, 500), path
 
 
 @pytest.mark.parametrize("name", HARMLESS)
@@ -142,12 +162,26 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=12,
 )
-MESSAGE = st.fixed_dictionaries({"role": st.sampled_from(["user", "tool", "x"]), "content": JSON})
+WORDS = st.just("word " * 30)
+BLOCK = st.fixed_dictionaries(
+    {"type": st.sampled_from(["text", "tool_use", "tool_result", "image", "thinking", "input_text"]) | JSON},
+    optional=dict.fromkeys(("text", "content", "id", "tool_use_id", "input", "source"), WORDS | JSON),
+)
+MESSAGE = st.fixed_dictionaries(
+    {
+        "role": st.sampled_from(["system", "user", "assistant", "tool"]) | JSON,
+        "content": WORDS | JSON | st.lists(BLOCK, max_size=3),
+    },
+    optional={
+        **dict.fromkeys(("tool_calls", "tool_call_id", "call_id", "arguments", "summary"), JSON),
+        "type": st.sampled_from(["function_call", "function_call_output", "reasoning", "message"]) | JSON,
+        "output": WORDS | JSON,
+    },
+)
 BODIES = st.fixed_dictionaries(
     {"model": st.just("m") | JSON},
     optional={
-        name: JSON
-        | st.lists(st.fixed_dictionaries({"role": st.sampled_from(["user", "tool", "x"]), "content": JSON}))
+        name: JSON | st.lists(MESSAGE, max_size=8)
         for name in (
             *("messages", "input", "prompt", "system", "instructions", "tools", "stream", "max_tokens"),
             *("max_output_tokens", "n", "stream_options", "content", "tokens", "sections", "budget"),
@@ -179,14 +213,15 @@ def test_a_response_may_come_of_a_prompt_that_the_server_keeps(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", POSTS)
-def test_no_body_makes_a_mistake(gateway: RunningGateway, path: str) -> None:
+def test_no_body_makes_a_mistake(gateway: RunningGateway, tight: RunningGateway, path: str) -> None:
     @BOUNDED
     @given(BODIES)
     def sent(body: dict[str, Any]) -> None:
         metadata = body.get("metadata")
         if metadata is not None and not isinstance(metadata, dict):
             del body["metadata"]  # it is the stub that reads it
-        post(gateway, path, json.dumps(body).encode(), x_tokenbox_mode="fit")
+        for one in (gateway, tight):
+            post(one, path, json.dumps(body).encode())
 
     sent()
 
@@ -217,7 +252,8 @@ def test_schemathesis_finds_nothing(gateway: RunningGateway) -> None:
         sent()
 
 
-def test_it_made_no_mistake_in_all_this(gateway: RunningGateway) -> None:
-    assert gateway.metric("tokenbox_mistakes_total") == 0
-    assert '"mistake"' not in gateway.log
-    assert "Traceback" not in gateway.log
+def test_it_made_no_mistake_in_all_this(gateway: RunningGateway, tight: RunningGateway) -> None:
+    for one in (gateway, tight):
+        assert one.metric("tokenbox_mistakes_total") == 0
+        assert '"mistake"' not in one.log
+        assert "Traceback" not in one.log

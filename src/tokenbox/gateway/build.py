@@ -205,7 +205,7 @@ class Standing:
     def mistake(self, error: Exception) -> Refusal:
         """Where it happened is logged; its text may have words of a client, and is not."""
         self.metrics.mistake()
-        self.log.write("mistake", error=type(error).__name__, at=_places(error))
+        self.log.write("mistake", error=type(error).__name__, where=_places(error))
         return Refusal(500, "internal_error", "The gateway made a mistake. Its log says where.")
 
     def observe(self, request: Attempt, refusal: Refusal | None) -> None:

@@ -63,7 +63,8 @@ def media_in(message: dict[str, Any]) -> int:
     return sum(1 for part in content if isinstance(part, dict) and part.get("type") in _MEDIA)
 
 
-_MEDIA = frozenset({"image_url", "input_image", "image", "file", "input_file", "document", "input_audio"})
+# A tuple, for what a client calls a type may be a list.
+_MEDIA = ("image_url", "input_image", "image", "file", "input_file", "document", "input_audio")
 
 
 def _from_anthropic(body: dict[str, Any]) -> list[dict[str, Any]]:

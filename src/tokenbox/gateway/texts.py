@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tokenbox.gateway.calls import Call
 
 SUMMARY = "Summary of the earlier conversation:"
-_KEPT_ROLES = frozenset({"system", "developer"})
+_KEPT_ROLES = ("system", "developer")
 # Where a text stands in a message: its content, its parts' texts, a tool's output.
 _TEXT_KEYS = ("content", "text", "output")
 
