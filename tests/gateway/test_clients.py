@@ -177,15 +177,18 @@ def test_hostile_texts_block_nobody(
     del gateway
     alone = shared_gateways(upstream.url)
     hostile = [" " * 1_000_000, "a" * 1_000_000, "😀" * 100_000, "\n" * 500_000, "1" * 500_000]
+    many = [
+        b'{"model": "stub", "messages": [], "x": [' + value * 5_000_000 for value in (b"{},", b"[],", b"1,")
+    ]
     tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
     for _ in range(90):
         tool = {"type": "function", "function": {"name": "f", "parameters": {"properties": {"a": tool}}}}
         if len(json.dumps(tool)) > 4000:
             break
     longest = 0.0
-    for text in hostile:
+    bodies = [json.dumps(chat(text, tools=[tool])).encode() for text in hostile]
+    for body in [*bodies, *(body + b"1]}" for body in many)]:
         with raw(alone) as client:
-            body = json.dumps(chat(text, tools=[tool])).encode()
             client.sendall(
                 b"POST %s HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%s"
                 % (PATH.encode(), len(body), body)

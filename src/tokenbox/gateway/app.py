@@ -32,7 +32,7 @@ from tokenbox.gateway.asgi import (
     Send,
     json_bytes,
 )
-from tokenbox.gateway.calls import Call, read_call
+from tokenbox.gateway.calls import Call, read_call, read_in_time
 from tokenbox.gateway.frames import frame
 from tokenbox.gateway.protocols import PROTOCOLS, Style
 from tokenbox.gateway.refusals import Refusal
@@ -198,7 +198,9 @@ class Request:
         grant = self.grant = await services.door.admit(self.incoming)
         data = await self.incoming.body(limits.body, limits.body_seconds)
         with Presence(self.incoming.client, self.outcome):
-            call = self.call = self.asked = read_call(self.protocol, data, limits, grant.client_auth)
+            call = self.call = self.asked = await read_in_time(
+                data, lambda: read_call(self.protocol, data, limits, grant.client_auth)
+            )
             grant.check(call.model)
             mode = self._mode(grant, call.model)
             upstream = self.upstream = await services.models.upstream_of(call.model)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenbox.errors import ContextCriticalOverflow, TokenboxError
 from tokenbox.gateway.asgi import Reply, json_bytes
-from tokenbox.gateway.calls import bad, read_call, read_object
+from tokenbox.gateway.calls import bad, read_call, read_in_time, read_object
 from tokenbox.gateway.library import enforcement_of, layout_of, named_tokenizer, plan_of
 from tokenbox.gateway.models import not_served
 from tokenbox.gateway.protocols import CHAT, COMPLETIONS, MESSAGES, RESPONSES
@@ -147,7 +147,7 @@ class Routes:
     def _counts(self, protocol: Protocol) -> Callable[[Incoming, str], Any]:
         async def count(incoming: Incoming, _: str) -> Reply:
             grant, body, model, upstream = await self._asked(incoming)
-            call = self._call(protocol, {**body, "model": model}, grant)
+            call = await self._call(protocol, {**body, "model": model}, grant)
             counted = await self.standing.counting.count(call, upstream)
             value: dict[str, object] = {"input_tokens": counted.tokens}
             if protocol is not MESSAGES:
@@ -189,9 +189,9 @@ class Routes:
             (body[key] for key in ("prompt", "content", "text") if isinstance(body.get(key), str)), None
         )
         if text is None and isinstance(body.get("messages"), list):
-            call = self._call(CHAT, {**body, "model": model}, grant)
+            call = await self._call(CHAT, {**body, "model": model}, grant)
         elif text is not None:
-            call = self._call(COMPLETIONS, {"model": model, "prompt": text}, grant)
+            call = await self._call(COMPLETIONS, {"model": model, "prompt": text}, grant)
         else:
             raise bad("give prompt (a text), or messages.", "prompt")
         counted = await self.standing.counting.count(call, upstream)
@@ -254,7 +254,8 @@ class Routes:
 
     async def _body(self, incoming: Incoming) -> dict[str, Any]:
         limits = self.standing.settings.limits
-        return read_object(await incoming.body(limits.body, limits.body_seconds), limits)
+        data = await incoming.body(limits.body, limits.body_seconds)
+        return await read_in_time(data, lambda: read_object(data, limits))
 
     async def _asked(self, incoming: Incoming) -> tuple[Grant, dict[str, Any], str, Upstream]:
         """Who asks, the body, the model it is about, and who answers for that."""
@@ -267,9 +268,10 @@ class Routes:
         grant.check(model)
         return grant, body, model, await self.standing.models.upstream_of(model)
 
-    def _call(self, protocol: Protocol, body: dict[str, Any], grant: Grant) -> Call:
+    async def _call(self, protocol: Protocol, body: dict[str, Any], grant: Grant) -> Call:
         """The body as a call that is only counted."""
-        return read_call(protocol, json_bytes(body), self.standing.settings.limits, grant.client_auth)
+        data, limits = json_bytes(body), self.standing.settings.limits
+        return await read_in_time(data, lambda: read_call(protocol, data, limits, grant.client_auth))
 
     async def _only_model(self, grant: Grant) -> str:
         """The model meant where none is named: the only one there is."""

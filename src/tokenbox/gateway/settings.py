@@ -47,6 +47,7 @@ class Limits:
     headers: int = 64 << 10
     messages: int = 20_000
     depth: int = 100
+    values: int = 1_000_000
     head_seconds: float = 20.0
     body_seconds: float = 60.0
     send_seconds: float = 60.0
