@@ -213,3 +213,14 @@ def test_the_tokens_are_those_of_the_prompt(
     prompt = body["prompt"] if "prompt" in body else small.post("/apply-template", body)[1]["prompt"]
     said = small.post("/tokenize", {"content": prompt, "parse_special": True})[1]["tokens"]
     assert found["tokens"] == said
+
+
+def test_the_first_question_may_be_what_models_there_are(
+    small: LlamaServer, shared_gateways: Gateways
+) -> None:
+    gateway = shared_gateways(f"llama={small.url}")
+    (model,) = gateway.get("/v1/models").json["data"]
+    figures = {name: model[name] for name in ("context_window", "max_model_len", "tokenizer")}
+    assert figures == {"context_window": 512, "max_model_len": 512, "tokenizer": "llama:/tokenize"}
+    (found,) = gateway.get("/v1/capabilities").json["models"]
+    assert (found["kind"], found["upstream"]) == ("llama.cpp", "llama")

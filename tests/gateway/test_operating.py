@@ -214,6 +214,17 @@ def test_spans_by_the_conventions_without_content(
     assert MARKER.encode() not in b"".join(request.SerializeToString() for request in Collector.got)
 
 
+@pytest.mark.parametrize("asks", [True, False])
+def test_usage_of_streams_is_asked_for_unless_the_server_does_not_know_that(
+    shared_gateways: Gateways, upstream: Stub, asks: bool
+) -> None:
+    config = f'[upstreams.stub]\nurl = "{upstream.url}"\nask_usage = {str(asks).lower()}\n'
+    gateway = shared_gateways(config=config)
+    answer = gateway.post(PATH, chat(stream=True))
+    assert (answer.status, b'"usage"' in answer.data) == (200, False)
+    assert ("stream_options" in upstream.seen[-1]) is asks
+
+
 def test_an_upstream_has_so_many_places_and_a_queue_with_an_end(
     start_gateway: Gateways, upstream: Stub
 ) -> None:

@@ -85,6 +85,22 @@ def test_models_are_those_that_the_upstream_lists_for_the_key(gateways: dict[str
     assert gateways["openai"].get("/v1/models/tuned").status == 404
 
 
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        *(("https://example.org", 403), ("http://127.0.0.1.example.org:8640", 403), ("https://", 403)),
+        *(("http://localhost:3000", 200), ("http://[::1]:3000", 200), ("null", 200), ("app://notes", 200)),
+    ],
+)
+def test_without_keys_pages_of_other_sites_are_refused(
+    gateways: dict[str, RunningGateway], upstream: Stub, origin: str, status: int
+) -> None:
+    before = len(upstream.headers)
+    answer = gateways["openai"].post("/v1/chat/completions", ask(), origin=origin, content_type="text/plain")
+    assert answer.status == status
+    assert len(upstream.headers) - before == (status == 200)
+
+
 def test_an_upstream_with_a_key_gets_that_alone(start_gateway: Gateways, upstream: Stub) -> None:
     config = CONFIG.format(url=upstream.url, kind="anthropic").replace("[policy]", 'key_env = "K"\n[policy]')
     gateway = start_gateway(config=config, env={"K": "sk-operator"})

@@ -37,6 +37,7 @@ def test_models_say_what_they_can_take(gateway: RunningGateway) -> None:
     assert found["stub"]["sources"]["context_window"]
     assert found["stub"]["upstream"] == "stub"
     assert found["gpt-4o-mini"]["tokenizer"] == "o200k_base"
+    assert found["stub"]["tokenizer"] == "stub:/tokenize"
     assert gateway.get("/v1/models/gpt-4o-mini").json == models["gpt-4o-mini"]
     nobody = gateway.get("/v1/models/some/other:model")
     assert (nobody.status, nobody.json["error"]["code"]) == (404, "model_not_found")

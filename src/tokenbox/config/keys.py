@@ -186,6 +186,7 @@ KEYS: tuple[Key, ...] = (
     Key("upstreams.*.concurrency", Kind.COUNT, "Most requests at a time.", 64),
     Key("upstreams.*.queue", Kind.TOKENS, "Most requests that wait for a place.", 256),
     Key("upstreams.*.queue_seconds", Kind.SECONDS, "How long one waits.", Decimal(30)),
+    Key("upstreams.*.ask_usage", Kind.BOOLEAN, "Ask for the usage of streams.", default=True),
     Key("proof.write", Kind.BOOLEAN, "Leave proof of every decision, as --proof does.", False),  # noqa: FBT003
     Key("proof.texts", Kind.BOOLEAN, "With the texts, to replay it offline: as --proof-texts.", False),  # noqa: FBT003
 )

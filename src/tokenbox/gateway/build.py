@@ -241,6 +241,7 @@ class Standing:
 
         Of them those that the key may use.
         """
+        await self.models.with_kind(upstream)
         status, answer = await upstream.look("/v1/models", grant.client_auth)
         items = answer.get("data") if status == 200 and isinstance(answer, dict) else None  # noqa: PLR2004
         listed = [item for item in items or [] if isinstance(item, dict) and isinstance(item.get("id"), str)]
@@ -255,9 +256,12 @@ class Standing:
         return [item for item in listed if grant.allows(item["id"])]
 
     def tokenizer_of(self, upstream: Upstream, model: str) -> str | None:
-        """The name of what counts for a model here; None where only the upstream knows."""
+        """The name of what counts for a model here, else where the upstream tokenizes; None without both."""
         local = self.local(upstream, model)
-        return local.tokenizer.identity.name if local.certain or local.format is not None else None
+        if local.certain or local.format is not None:
+            return local.tokenizer.identity.name
+        tokenizes = upstream.kind in (Kind.LLAMA_CPP, Kind.VLLM, Kind.SGLANG, Kind.TGI)
+        return f"{upstream.name}:/tokenize" if tokenizes else None
 
     def speaks_tokenize(self, upstream: Upstream) -> bool:
         return upstream.kind in _TOKENIZES

@@ -137,6 +137,7 @@ def _upstream(config: Config, name: str, env: Mapping[str, str]) -> UpstreamSett
         concurrency=int(value("concurrency")),
         queue=int(value("queue")),
         queue_seconds=float(value("queue_seconds")),
+        ask_usage=value("ask_usage") is True,
     )
 
 

@@ -67,13 +67,13 @@ class UpstreamModels:
         """
         for upstream in self.upstreams:
             if upstream.settings.serves(model):
-                return await self._with_kind(upstream)
+                return await self.with_kind(upstream)
         free = [upstream for upstream in self.upstreams if not upstream.settings.models]
         if len(free) == 1:
-            return await self._with_kind(free[0])
+            return await self.with_kind(free[0])
         for upstream in free:
             if model in await self.listed(upstream):
-                return await self._with_kind(upstream)
+                return await self.with_kind(upstream)
         raise not_served(model)
 
     async def room(self, upstream: Upstream, model: str) -> Room:
@@ -120,7 +120,8 @@ class UpstreamModels:
             pass
         known.at = time.monotonic()
 
-    async def _with_kind(self, upstream: Upstream) -> Upstream:
+    async def with_kind(self, upstream: Upstream) -> Upstream:
+        """The upstream, once it is known what software it is, if it says."""
         if upstream.kind is Kind.AUTO:
             try:
                 memory = EndpointMemory()

@@ -6,7 +6,9 @@ import hashlib
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
 
+from tokenbox.gateway.configured import is_loopback
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.settings import Mode
 
@@ -233,11 +235,27 @@ AUTH_HEADERS = (b"authorization", b"x-api-key", b"api-key", b"anthropic-beta")
 
 
 class OpenDoor:
-    """No keys: everybody who reaches the port may do everything. Only on loopback."""
+    """No keys: everybody who reaches the port may do everything. Only on loopback.
+
+    But pages of other sites reach it, too, through a browser on this machine, which says where they are from.
+    """
 
     async def admit(self, incoming: Incoming) -> Grant:
         given = incoming.headers
+        if b"origin" in given and _is_elsewhere(given[b"origin"]):
+            raise Refusal(
+                403,
+                "foreign_origin",
+                "A page of another site asks, and without keys only this machine may. Start the gateway with "
+                "--keys to let it.",
+            )
         return Grant(client_auth=tuple((name, given[name]) for name in AUTH_HEADERS if name in given))
+
+
+def _is_elsewhere(origin: bytes) -> bool:
+    """Whether it is a site, and none of this machine."""
+    parts = urlsplit(origin.decode("latin-1"))
+    return parts.scheme in ("http", "https") and not is_loopback(parts.hostname or "")
 
 
 class NoAccounts:
