@@ -108,12 +108,12 @@ class Incoming:
             size += len(piece)
             if size > limit:
                 raise self._too_large(limit)
-            if self.client.is_late:
+            pieces.append(piece)
+            self._ended = not message.get("more_body", False)
+            if self.client.is_late and not self._ended:
                 raise BodyTimeout(
                     f"the body did not arrive within {seconds:g} seconds ({size:,} bytes did). Send it again."
                 )
-            pieces.append(piece)
-            self._ended = not message.get("more_body", False)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     @staticmethod

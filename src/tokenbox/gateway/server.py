@@ -40,11 +40,16 @@ class BoundedProtocol(HttpToolsProtocol):
     A client has three deadlines: for the head it has begun, for the body after it, and for taking what was
     sent to it. One timer serves them all, and is not set anew for each request: it looks when the nearest
     may have passed. Fulfils :class:`~tokenbox.gateway.asgi.Client`.
+
+    A request that comes while another is answered is not taken, and the connection ends with that answer;
+    who sent it has to send it again (RFC 9112, 9.3.2). Behind another it would stop all reading, and who
+    then leaves is not seen to leave.
     """
 
     limits: Limits
     on_gone: Callable[[], None] | None = None
     is_late = False
+    _is_deaf = False
     _head = 0
     _in_head = False
     _pending = 0
@@ -73,34 +78,45 @@ class BoundedProtocol(HttpToolsProtocol):
     # What the parser finds.
 
     def on_message_begin(self) -> None:
+        if self._is_answering:
+            self._is_deaf, self.cycle.keep_alive = True, False
+            return
         super().on_message_begin()
         self.scope["extensions"] = {CLIENT: self}  # type: ignore[dict-item]  # ASGI's own are plain data
         self._head, self._in_head, self.is_late = 0, True, False
         self._head_due = self._in(self.limits.head_seconds)
 
     def on_url(self, url: bytes) -> None:
-        self._grow(len(url))
-        super().on_url(url)
+        if not self._is_deaf:
+            self._grow(len(url))
+            super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._grow(len(name) + len(value))
-        if self._in_head:  # not the trailers, which come after it was read
-            super().on_header(name, value)
+        if not self._is_deaf:
+            self._grow(len(name) + len(value))
+            if self._in_head:  # not the trailers, which come after it was read
+                super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._in_head, self._head_due = False, None
-        if not self.transport.is_closing():
+        if not (self._is_deaf or self.transport.is_closing()):
             self._body_due = self._in(self.limits.body_seconds)
             super().on_headers_complete()
 
+    def on_body(self, body: bytes) -> None:
+        if not self._is_deaf:
+            super().on_body(body)
+
     def on_message_complete(self) -> None:
-        self._body_due = None
-        super().on_message_complete()
+        if not self._is_deaf:
+            self._body_due = None
+            super().on_message_complete()
+            self.flow.resume_reading()  # a large body paused it, and who leaves has to be seen
 
     # What the event loop does.
 
     def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._is_deaf:
             return
         if self._body_due is None and (b"pgrade:" in data or b"PGRADE:" in data):
             data = _UPGRADE.sub(_IGNORED, data)
@@ -142,9 +158,12 @@ class BoundedProtocol(HttpToolsProtocol):
             self._head_due = None
             self._head_is_late()
         if self._body_due is not None and self._body_due <= now:
-            self._body_due = None
-            self.is_late = True
-            self.cycle.message_event.set()  # who waits for the body finds out
+            if self.flow.read_paused:  # what came is not taken yet, so nothing more can come
+                self._body_due = now + self.limits.body_seconds
+            else:
+                self._body_due = None
+                self.is_late = True
+                self.cycle.message_event.set()  # who waits for the body finds out
         if self._reading_due is not None and self._reading_due <= now:
             self._reading_due = None
             if self.transport.get_write_buffer_size() < self._unsent:
@@ -160,7 +179,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._reading_due = self._in(self.limits.send_seconds)
 
     def _head_is_late(self) -> None:
-        if self._is_answering or not self._in_head:
+        if not self._in_head:
             self.transport.close()
             return
         self._refuse(
@@ -184,7 +203,7 @@ class BoundedProtocol(HttpToolsProtocol):
         return cycle is not None and not cycle.response_complete
 
     def _refuse(self, head: bytes, code: str, message: str) -> None:
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._is_deaf:
             return
         body = json_bytes({"error": {"message": f"{message}.", "type": _TYPE, "param": None, "code": code}})
         self.transport.write(head + b"content-length: %d\r\n\r\n" % len(body) + body)
