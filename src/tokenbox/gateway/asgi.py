@@ -124,11 +124,12 @@ class Incoming:
 def _by_name(given: Headers) -> dict[bytes, bytes]:
     """The headers by name; the values of one that came more than once are joined (RFC 9110, 5.3)."""
     found = dict(given)
-    if len(found) != len(given):
-        for name in found:
-            values = dict.fromkeys(value for key, value in given if key == name)
-            found[name] = b", ".join(values)
-    return found
+    if len(found) == len(given):
+        return found
+    values: dict[bytes, dict[bytes, None]] = {}
+    for name, value in given:
+        values.setdefault(name, {})[value] = None
+    return {name: b", ".join(different) for name, different in values.items()}
 
 
 @dataclass(frozen=True, slots=True)
