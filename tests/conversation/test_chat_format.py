@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import json
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,11 +13,12 @@ import pytest
 from tests.llama import model as models
 from tokenbox.content.message import Message, UndeclaredCost
 from tokenbox.conversation import fit, template
-from tokenbox.conversation.chat_format import ChatFormat
+from tokenbox.conversation.chat_format import ChatFormat, OpenAIFormat
 from tokenbox.conversation.llama_cpp import to_json as llama_json
 from tokenbox.conversation.template import ChatTemplate, TemplateError
 from tokenbox.errors import TokenizerError, UnsupportedOperation, VocabularyError
 from tokenbox.tokenizers.protocol import BaseTokenizer, TokenizerIdentity
+from tokenbox.tokenizers.registry import get
 from tokenbox.tokenizers.special import PromptTokenizer
 
 if TYPE_CHECKING:
@@ -324,6 +326,35 @@ def test_media_cost_what_they_declare(model: models.Model) -> None:
     assert chat.count_messages([message]) == plain + 85
     with pytest.raises(TemplateError, match="Let the server count"):
         ChatFormat.open(model.gguf).count_messages([message])
+
+
+@pytest.mark.parametrize("what", ["images", "texts", "names", "calls"])
+def test_what_is_remembered_of_messages_has_an_end(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Megabytes of a message that are not counted, or too many to be worth it, are let go of."""
+
+    def message(number: int) -> dict[str, Any]:
+        large = f"{number}{'a ' * 1_000_000}"
+        image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{large}"}, "tokens": 85}
+        call = {"id": large, "type": "function", "function": {"name": "look", "arguments": large}}
+        text = {"type": "text", "text": str(number)}
+        made: dict[str, dict[str, Any]] = {
+            "images": {"role": "user", "content": [text, image]},
+            "texts": {"role": "user", "content": large},
+            "names": {"role": "user", "content": str(number), "name": large},
+            "calls": {"role": "assistant", "content": None, "tool_calls": [call]},
+        }
+        return made[what]
+
+    chat = OpenAIFormat(older=False, published=True)
+    monkeypatch.setattr(chat, "_tokenizer", get("utf8-bytes"))
+    tracemalloc.start()
+    try:
+        for number in range(10):
+            chat.count_messages([message(number)])
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 1_000_000
 
 
 def test_a_server_that_is_asked_asynchronously() -> None:

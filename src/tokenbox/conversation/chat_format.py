@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 LLAMA_CPP: Final = "llama.cpp"
 TRANSFORMERS: Final = "transformers"
 _ROLES: Final = frozenset(role.value for role in Role)
-# Characters of messages that are kept with their counts.
+# Characters of messages that are kept with their counts. Of one message no more than half of them.
 _REMEMBERED: Final = 1_000_000
 
 
@@ -205,8 +205,9 @@ class OpenAIFormat(ChatFormat):
         inner = self._tokenizer.identity
         digest = hashlib.sha256(f"openai/1:{inner.fingerprint}:{self._function}".encode()).hexdigest()
         self.identity = TokenizerIdentity(f"{inner.name} openai", "1", digest, published)
-        # Messages by what they are, and plain ones by role and text, which need not be read again.
-        self._counts: dict[Message | tuple[str, str], int] = {}
+        # Messages by what of them is counted: an image of megabytes is not. Plain ones by role and text, so
+        # that they need not be read again.
+        self._counts: dict[tuple[object, ...], int] = {}
         self._remembered = 0
 
     def exact_for(self, messages: Sequence[MessageLike], tools: Tools = None) -> bool:
@@ -239,21 +240,25 @@ class OpenAIFormat(ChatFormat):
         return self._remember(message, 3 + count(role) + count(text), len(text))
 
     def _message(self, message: Message) -> int:
-        known = self._counts.get(message)
+        role, text, name = message.role.value, message.text, message.name
+        calls = tuple((call.name, call.arguments) for call in message.tool_calls)
+        key = role, text, name, calls
+        known = self._counts.get(key)
         if known is None:
             count = self._tokenizer.count
-            known = 3 + count(message.role.value) + count(message.text)
-            known += 0 if message.name is None else 1 + count(message.name)
-            known += sum(3 + count(call.name) + count(call.arguments) for call in message.tool_calls)
-            self._remember(message, known, len(message.counted_text))
+            known = 3 + count(role) + count(text) + (0 if name is None else 1 + count(name))
+            known += sum(3 + count(called) + count(arguments) for called, arguments in calls)
+            self._remember(key, known, len(message.counted_text) + len(name or "") + 100 * len(calls))
         return known
 
-    def _remember(self, message: Message | tuple[str, str], count: int, size: int) -> int:
-        self._remembered += 100 + size
-        if self._remembered > _REMEMBERED:  # messages of long ago
-            self._counts.clear()
-            self._remembered = 0
-        self._counts[message] = count
+    def _remember(self, message: tuple[object, ...], count: int, size: int) -> int:
+        size += 100
+        if size <= _REMEMBERED // 2:
+            self._remembered += size
+            if self._remembered > _REMEMBERED:  # messages of long ago
+                self._counts.clear()
+                self._remembered = size
+            self._counts[message] = count
         return count
 
     def _tools(self, tools: Sequence[Mapping[str, Any]]) -> int:
