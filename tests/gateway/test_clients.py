@@ -143,6 +143,19 @@ def test_too_large_and_too_many(gateway: RunningGateway, key: str) -> None:
     assert gateway.post(PATH, chat(), **auth(key)).status == 200
 
 
+def test_who_sends_a_large_body_sees_why_it_is_refused(gateway: RunningGateway, key: str) -> None:
+    """Also on a connection that ends with the answer, before all of it was sent."""
+    for headers, size, expected in (
+        (auth(key), 40 << 20, "body_too_large"),
+        ({}, 8 << 20, "missing_key"),
+        (auth("tbk_other"), 8 << 20, "invalid_key"),
+    ):
+        # It sends all before it reads, and "connection: close".
+        answer = gateway.post(PATH, b" " * size, **headers)
+        assert answer.json["error"]["code"] == expected
+    assert gateway.post("/v1/nothing", b" " * (8 << 20)).status == 404
+
+
 def test_a_connection_is_usable_after_an_error(gateway: RunningGateway, key: str) -> None:
     connection = http.client.HTTPConnection(gateway.url.removeprefix("http://"), timeout=20)
     bodies = (b"{", json.dumps(chat("word " * 9000)).encode(), json.dumps(chat()).encode())

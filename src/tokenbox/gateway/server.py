@@ -50,6 +50,7 @@ class BoundedProtocol(HttpToolsProtocol):
     on_gone: Callable[[], None] | None = None
     is_late = False
     _is_deaf = False
+    _lingers = False
     _head = 0
     _in_head = False
     _pending = 0
@@ -102,6 +103,8 @@ class BoundedProtocol(HttpToolsProtocol):
         if not (self._is_deaf or self.transport.is_closing()):
             self._body_due = self._in(self.limits.body_seconds)
             super().on_headers_complete()
+            if not self.cycle.keep_alive:
+                self.cycle.transport = Lingering(self)  # type: ignore[assignment]  # all that a cycle asks of one
 
     def on_body(self, body: bytes) -> None:
         if not self._is_deaf:
@@ -112,6 +115,14 @@ class BoundedProtocol(HttpToolsProtocol):
             self._body_due = None
             super().on_message_complete()
             self.flow.resume_reading()  # a large body paused it, and who leaves has to be seen
+            if self._lingers:
+                self.transport.close()
+
+    def close_when_read(self) -> None:
+        """End the connection once the body has come, or has not come in time."""
+        self._lingers = self._body_due is not None
+        if not self._lingers:
+            self.transport.close()
 
     # What the event loop does.
 
@@ -163,6 +174,8 @@ class BoundedProtocol(HttpToolsProtocol):
             else:
                 self._body_due = None
                 self.is_late = True
+                if self._lingers:
+                    self.transport.close()
                 self.cycle.message_event.set()  # who waits for the body finds out
         if self._reading_due is not None and self._reading_due <= now:
             self._reading_due = None
@@ -208,6 +221,21 @@ class BoundedProtocol(HttpToolsProtocol):
         body = json_bytes({"error": {"message": f"{message}.", "type": _TYPE, "param": None, "code": code}})
         self.transport.write(head + b"content-length: %d\r\n\r\n" % len(body) + body)
         self.transport.close()
+
+
+class Lingering:
+    """The transport of a connection that ends with an answer: it is not ended while the body still comes.
+
+    To a client that still sends, such an end is a broken connection, and the answer is lost (RFC 9112, 9.6).
+    """
+
+    def __init__(self, protocol: BoundedProtocol) -> None:
+        self._protocol = protocol
+        self.write = protocol.transport.write
+        self.is_closing = protocol.transport.is_closing
+
+    def close(self) -> None:
+        self._protocol.close_when_read()
 
 
 def config_of(app: Gateway, limits: Limits, host: str, port: int) -> uvicorn.Config:
