@@ -162,7 +162,10 @@ def json_bytes(value: object) -> bytes:
 
 
 def json_object(data: bytes) -> dict[str, Any] | None:
-    """The JSON object that ``data`` is, None if it is none. For what servers say, which may hold NaN."""
+    """The JSON object that ``data`` is, None if it is none. For what servers say, which may hold NaN.
+
+    A whole number of more than 64 bits comes as a float.
+    """
     try:
         value = orjson.loads(data)
     except ValueError:

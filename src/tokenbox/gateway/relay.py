@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +25,6 @@ _FIRST_ERROR = 400
 _KEY_STATUSES = (401, 403)
 # A whole answer larger than this is no answer of a model: 4,096 embeddings of 4,096 figures are 200 MB.
 _MAX_ANSWER = 256 << 20
-# Larger answers are read as JSON in a thread, where they hold nobody up.
-_LARGE = 256 << 10
 # The id of the answer is the gateway's; by the upstream's own, its people find it.
 _RENAMED = {b"x-request-id": b"x-tokenbox-upstream-request-id"}
 
@@ -79,7 +76,7 @@ class Relay:
     async def whole(self) -> None:
         """An answer in one piece: our key first, every other byte as it came."""
         data = await self._body()
-        value = await _object(data)
+        value = json_object(data)
         if value is None:
             raise self.upstream.failed(Failure.GARBLED)
         self.outcome.usage = self.call.protocol.usage_in(value)
@@ -130,7 +127,7 @@ class Relay:
             raise self.upstream.failed(Failure.GARBLED)
         data = await self._body()
         data = self.upstream.withheld(data)
-        value = await _object(data)
+        value = json_object(data)
         if value is not None and self._has_shape(value):
             await self._send_whole(status, data)
             return
@@ -197,9 +194,3 @@ def _said(value: dict[str, Any] | None, data: bytes) -> str:
             return f": {said[:1000]}"
     text = data[:200].decode("utf-8", "replace").strip()
     return f": {text}" if text and not text.startswith("<") else "."
-
-
-async def _object(data: bytes) -> dict[str, Any] | None:
-    if len(data) > _LARGE:
-        return await asyncio.to_thread(json_object, data)
-    return json_object(data)
