@@ -381,7 +381,8 @@ def table(results: dict[str, Any]) -> str:
         + ", ".join(f"{name} {version}" for name, version in results["versions"].items())
         + ". One worker each, in turn, medians; one stub behind all, exact counts (o200k, OpenAI's "
         "rules) and `enforce` in tokenbox; LiteLLM with its defaults, which count nothing. 700 words in "
-        "each body: `cold`, which nobody has seen; `conversation`, ten messages, eight as before."
+        "each body, of one book: `cold`, no message of which came before; `conversation`, ten messages, "
+        "eight as before."
     )
     return "\n".join(["# The gateway", "", about, "", *lines, ""])
 

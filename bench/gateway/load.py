@@ -2,10 +2,10 @@
 
 Each connection sends a request when the answer to the last one is whole. No two bodies are the same:
 
-``cold``          two messages of 700 words that nobody has seen
+``cold``          two messages of 700 words, passages of one book: no message came before, but most words did
 ``conversation``  ten messages of 70 words, of which eight were in the request before
 ``stream``        as ``cold``, answered as a stream
-``long``          one message of about 100,000 tokens that nobody has seen
+``long``          one message of about 100,000 tokens, of the same book
 """
 
 from __future__ import annotations
