@@ -255,6 +255,11 @@ def test_nobody_listens_to_the_world_without_keys(start_gateway: Gateways, upstr
     )
     assert gateway.process.wait(30) == 2
     assert "without keys the gateway is open to everybody" in gateway.log
+    assert "Traceback" not in gateway.log
+
+
+@pytest.mark.slow
+def test_nobody_listens_to_the_world_before_there_is_a_key(start_gateway: Gateways, upstream: Stub) -> None:
     options = ["--host", "0.0.0.0", "--database", str(start_gateway.folder / "none.db")]
     gateway = start_gateway(upstream.url, options=options, wait=False)
     assert gateway.process.wait(30) == 2

@@ -612,6 +612,7 @@ def test_a_request_takes_all_that_it_may_make(
     assert len(upstream.seen) == before
 
 
+@pytest.mark.slow
 def test_no_limit_is_left_that_says_there_is_none(start_gateway: Gateways, upstream: Stub) -> None:
     database = str(start_gateway.folder / "own.db")
     key = make_key(start_gateway, database, "--quota", "100000 tokens/month")
