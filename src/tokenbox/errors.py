@@ -44,7 +44,7 @@ Each carries a stable ``code`` (for programs), a message that says what was wron
     ├── ShellError ...                shell_error              shell.errors
     ├── GitProblem, ManifestProblem, NothingToPack, PackTooLarge, PathProblem, PriorityProblem,
     │   ProjectProblem                                         pack
-    ├── BodyTimeout, BodyTooLarge, GatewayProblem, SpoolError, StreamFrameTooLarge    gateway
+    ├── BodyEncoded, BodyTimeout, BodyTooLarge, GatewayProblem, SpoolError, StreamFrameTooLarge    gateway
     └── OutputFailed, UnknownModel, UnreadableInput, UsageProblem                 cli
 """
 
