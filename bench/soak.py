@@ -1,158 +1,372 @@
 """A long run of the gateway under a load it can hold, with faults: ``python bench/soak.py --minutes 20``.
 
-An upstream that fails in every way, clients that leave, a store that is away for seconds. At the end: was
-each request answered, is each that was sent in the ledger once, and nothing else, and did the memory stay
-flat? Each request has an output limit of its own, so that the ledger's entries can be told apart.
-The table goes to bench/results/soak.md.
+Two gateways with keys and quotas, one database of PostgreSQL, quotas in Redis; the ways to both are cut and
+silenced, an upstream fails in every way, clients leave and dawdle, settings are read anew, and one gateway is
+killed and started again. In the end: was each request answered, is each that came to the upstream in the
+ledger once, with its figures, and nothing else, was each quota charged what was used and never passed, and
+did memory and open files stay where they were? The count is the soak's own (``soaking``). PostgreSQL and
+Redis have to run (--postgres, --redis); they are left as they were. The table goes to bench/results/soak.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
-import random
-import sqlite3
 import sys
 import tempfile
 import time
 from collections import Counter
 from contextlib import ExitStack, suppress
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
+from typing import TYPE_CHECKING
 
 import aiohttp
-from bench_gateway import PARTS, Running, free_port, running
+import uvloop
+from bench_gateway import free_port, running
+from soaking.asks import Ask, Manner, Mix
+from soaking.clients import Clients, Seen, wrong_in
+from soaking.count import Fate, Lived, fate_of
+from soaking.fleet import (
+    POLICIES,
+    UPSTREAM_KEY,
+    Database,
+    Figures,
+    Gateway,
+    Keys,
+    Levels,
+    make_keys,
+    new_gateway,
+    write_config,
+)
+from soaking.memory import MORE_FILES
+from soaking.table import Findings, table
+from soaking.ways import Way
+from soaking.words import reserved_in, tokens_of
 
-RESULTS = Path(__file__).resolve().parent / "results"
-CONFIG = """
-[upstreams.stub]
-url = "http://127.0.0.1:{port}"
-kind = "openai"
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
 
-[models."gpt-4o"]
-max_ctx = 1000000000
-"""
-# How a request goes, and how often.
-KINDS = {
-    "whole": 40,
-    "stream": 25,
-    "over the limit": 5,
-    "the client leaves": 8,
-    "reset": 4,
-    "reset in the stream": 4,
-    "ends early": 3,
-    "garbled": 3,
-    "500": 3,
-    "429": 3,
-    "slow": 2,
-}
-STREAMED = {"stream", "the client leaves", "reset in the stream", "ends early"}
-# What the client must see: statuses, and whether the answer must be whole.
-EXPECTED = {
-    "whole": {200},
-    "stream": {200},
-    "over the limit": {400},
-    "reset": {502},
-    "reset in the stream": {200},
-    "ends early": {200},
-    "garbled": {502},
-    "500": {500},
-    "429": {429},
-    "slow": {200},
-}
-TOO_MUCH = 1_000_000_001
-PATIENCE = 30.0
-AWAY_EVERY, AWAY_SECONDS = 45.0, 6.0
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results"
+GATEWAYS = 2
 SAMPLE_SECONDS = 2.0
-# Of what the memory may grow by after the warm-up: allocators breathe.
-FLAT_MB = 8.0
+# Most requests at a time: above it the soak waits, for it is no test of how much a gateway can take.
+MOST = 400
+# From one fault of the stores to the next, and how long one lasts: in short runs, so that each has its turn.
+BETWEEN_SECONDS, AWAY_SECONDS = 25.0, 8.0
+# Answers that say that a store is away may come so long after it is back.
+BACK_SECONDS = 10.0
+REST_SECONDS = 45.0
+KILLED_AFTER = 0.4
+# A gateway has noticed by then that a client has left, and recorded it.
+JUST_NOW_SECONDS = 2.0
+# So many requests with slow answers are sent to a gateway right before it is killed.
+AT_THE_KILLED = 12
 
 
+@dataclass(frozen=True, slots=True)
+class Away:
+    """A time in which a store was not to be reached."""
+
+    what: str
+    how: str
+    began: float
+    ended: float
+
+
+@dataclass
 class Soak:
-    """The load, and what came of it. ``sent`` has the numbers of the requests that the upstream is to see."""
+    """The load, the faults, and what clients saw."""
 
-    def __init__(self, url: str, seconds: float, rate: float) -> None:
-        self.url = url
-        self.until = time.monotonic() + seconds
-        self.rate = rate
-        self.random = random.Random(8)
-        self.number = 0
-        self.asked: Counter[str] = Counter()
-        self.wrong: list[str] = []
-        self.numbers: dict[str, set[int]] = {kind: set() for kind in KINDS}
-        self.memory: list[tuple[float, float]] = []
-        self.away = 0
+    options: argparse.Namespace
+    folder: Path
+    database: Database
+    levels: Levels
+    keys: Keys
+    upstream: int
+    gateways: list[Gateway] = field(default_factory=list)
+    lives: dict[int, Lived] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+    served: list[str] = field(default_factory=list)
+    aways: list[Away] = field(default_factory=list)
+    events: Counter[str] = field(default_factory=Counter)
+    given_up: int = 0
+    held_back: int = 0
+    in_flight_when_killed: int = 0
+    found_by_successor: int = 0
+    slowest: tuple[float, str] = (0.0, "")
+    policy: int = 0
 
-    async def run(self, server: Running, database: Path) -> None:
-        tasks: set[asyncio.Task[None]] = set()
-        began = time.monotonic()
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
-            helpers = [
-                asyncio.create_task(self.sample(server, began)),
-                asyncio.create_task(self.take_away(database)),
-            ]
-            while time.monotonic() < self.until:
-                kind = self.random.choices(list(KINDS), list(KINDS.values()))[0]
-                self.number += 1
-                task = asyncio.create_task(self.one(session, kind, self.number))
-                tasks.add(task)
-                task.add_done_callback(tasks.discard)
-                await asyncio.sleep(self.random.expovariate(self.rate))
-            if tasks:
-                await asyncio.wait(tasks, timeout=PATIENCE)
-            for helper in helpers:
-                helper.cancel()
+    def __post_init__(self) -> None:
+        self.mix = Mix(8)
+        self.clients: Clients
+        self.to_postgres = Way(self.database.host, self.database.port)
+        self.to_redis = Way(self.levels.host, self.levels.port)
+        self._asking: set[asyncio.Task[None]] = set()
+        self._flying: dict[int, int] = {}
+        self._away_since: dict[str, float] = {}
+        self._doomed: set[int] = set()
+        # The numbers and ends of clients that left, by gateway.
+        self._left: dict[int, list[tuple[float, int]]] = {number: [] for number in range(GATEWAYS)}
 
-    async def one(self, session: aiohttp.ClientSession, kind: str, number: int) -> None:
-        self.asked[kind] += 1
-        self.numbers[kind].add(number)
-        words = " ".join(str(self.random.random()) for _ in range(100))
-        body = {
-            "model": "gpt-4o",
-            "messages": [{"role": "user", "content": f"{number} {words}"}],
-            "max_tokens": TOO_MUCH if kind == "over the limit" else number,
-            "stream": kind in STREAMED,
-            "metadata": {"kind": kind},
-        }
+    async def run(self) -> None:
+        await self.to_postgres.open()
+        await self.to_redis.open()
+        for number in range(GATEWAYS):
+            self.gateways.append(new_gateway(number, self.folder))
+        self.configure()
+        await asyncio.gather(*(asyncio.to_thread(gateway.start) for gateway in self.gateways))
+        self.clients = Clients()
+        for gateway in self.gateways:
+            gateway.life.idle = await self.figures_of(gateway)
+        helpers = [asyncio.ensure_future(self.sample()), asyncio.ensure_future(self.faults())]
         try:
-            async with asyncio.timeout(PATIENCE):
-                async with session.post(f"{self.url}/v1/chat/completions", json=body) as answer:
-                    if kind == "the client leaves":
-                        await answer.content.readany()
-                        answer.close()
-                        return
-                    data = await answer.read()
-            self.check(kind, number, answer.status, data)
-        except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            self.wrong.append(f"{kind} {number}: no answer ({type(error).__name__}: {error})")
+            await self.load()
+            await helpers[1]
+        finally:
+            helpers[0].cancel()
+            with suppress(asyncio.CancelledError):
+                await helpers[0]
+            await self.clients.close()
+        await self.rest()
+        for gateway in self.gateways:
+            code = await asyncio.to_thread(gateway.stop)
+            if code:
+                self.wrong.append(f"gateway {gateway.number} ended with {code}")
 
-    def check(self, kind: str, number: int, status: int, data: bytes) -> None:
-        if status not in EXPECTED[kind]:
-            self.wrong.append(f"{kind} {number}: {status} {data[:200]!r}")
-        elif kind == "stream" and not data.endswith(b"data: [DONE]\n\n"):
-            self.wrong.append(f"{kind} {number}: the stream is not whole")
-        elif kind in ("reset in the stream", "ends early") and b'"error"' not in data[-500:]:
-            self.wrong.append(f"{kind} {number}: broken off without a word: {data[-100:]!r}")
+    def end(self) -> None:
+        """Whatever happened: no gateway stays."""
+        for gateway in self.gateways:
+            gateway.kill()
 
-    async def sample(self, server: Running, began: float) -> None:
+    # The load.
+
+    async def load(self) -> None:
+        seconds = self.options.minutes * 60
+        until = time.monotonic() + seconds
+        chance = self.mix.random
+        while time.monotonic() < until:
+            if len(self._asking) >= MOST:
+                self.held_back += 1
+                await asyncio.sleep(0.05)
+                continue
+            ask = self.mix.next()
+            gateway = chance.choice([one for one in self.gateways if one.is_up])
+            self.spawn(self.one(gateway, ask))
+            await asyncio.sleep(chance.expovariate(self.options.rate))
+        if self._asking:
+            await asyncio.wait(self._asking)
+
+    def spawn(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+
+    async def one(self, gateway: Gateway, ask: Ask) -> None:
+        life = gateway.life
+        life.requests += 1
+        self._flying[ask.number] = gateway.number
+        try:
+            seen = await self.clients.ask(gateway.url, ask, self.keys.secrets[ask.key])
+        finally:
+            del self._flying[ask.number]
+        fate = self.judge(ask, seen, killed=ask.number in self._doomed)
+        if fate is Fate.LEFT:
+            self._left[gateway.number].append((seen.ended, ask.number))
+        self.lives[ask.number] = Lived(
+            number=ask.number,
+            kind=ask.kind,
+            api=ask.api,
+            key=ask.key,
+            tokens=tokens_of(ask.body),
+            reserved=reserved_in(ask.body),
+            fate=fate,
+            status=seen.status,
+            code=seen.code,
+            began=seen.began,
+        )
+
+    def judge(self, ask: Ask, seen: Seen, *, killed: bool) -> Fate:
+        """What became of it; what is wrong with that is noted."""
+        who = f"{ask.kind}, {ask.api}, {ask.key}, {ask.fault or ask.manner} ({ask.number})"
+        if seen.data is None:
+            if killed:
+                return Fate.KILLED
+            if ask.manner is Manner.LEAVES_SENDING:
+                return Fate.HALF
+            if ask.manner.leaves:
+                self.given_up += ask.manner is Manner.READS_NOTHING and seen.error is not None
+                return Fate.LEFT
+            self.wrong.append(f"{who}: {seen.error}, after {seen.ended - seen.began:.1f} s, {seen.status}")
+            return Fate.LOST
+        self.slowest = max(self.slowest, (seen.ended - seen.began, ask.kind))
+        if UPSTREAM_KEY.encode() in seen.data:
+            self.wrong.append(f"{who}: the key of the upstream is in the answer")
+        if (seen.status, seen.code) not in ask.allowed and not self.is_away(ask, seen):
+            self.wrong.append(f"{who}: {seen.status} {seen.code} {seen.data[:300]!r}")
+        elif seen.status == 200:
+            if ask.has_quota and self.was_away("Redis", seen):
+                self.served.append(who)
+            if wrong := wrong_in(ask, seen):
+                self.wrong.append(f"{who}: {wrong}")
+        return fate_of(ask.fault, seen.status)
+
+    def is_away(self, ask: Ask, seen: Seen) -> bool:
+        """Whether it was refused because of a store that is away, and says so."""
+        if (seen.status, seen.code) == (503, "quota_store_unavailable"):
+            return ask.has_quota and self.touches("Redis", seen)
+        if (seen.status, seen.code) == (503, "keys_unavailable"):
+            # Keys that were good in the last five minutes still are; of a wrong one nobody knows.
+            return ask.key == "nobody" and self.touches("PostgreSQL", seen)
+        return False
+
+    def touches(self, what: str, seen: Seen) -> bool:
+        """Whether the store was away in some of the time in which it was asked, or shortly before."""
+        since = self._away_since.get(what)
+        return (since is not None and since < seen.ended) or any(
+            away.what == what and away.began < seen.ended and seen.began < away.ended + BACK_SECONDS
+            for away in self.aways
+        )
+
+    def was_away(self, what: str, seen: Seen) -> bool:
+        """Whether it was asked and answered while the store was away."""
+        since = self._away_since.get(what)
+        return (since is not None and since < seen.began) or any(
+            away.what == what and away.began < seen.began and seen.ended < away.ended for away in self.aways
+        )
+
+    # The faults.
+
+    async def faults(self) -> None:
+        seconds = self.options.minutes * 60
+        between = min(BETWEEN_SECONDS, seconds / 9)
+        away = min(AWAY_SECONDS, between / 2)
+        began = time.monotonic()
+        turns: list[Callable[[], Awaitable[None]]] = [
+            lambda: self.away("Redis", "refuses connections", away),
+            self.reload,
+            lambda: self.away("PostgreSQL", "refuses connections", away),
+            lambda: self.away("Redis", "is silent", away),
+            self.drop,
+            lambda: self.away("PostgreSQL", "is silent", away),
+            self.reload,
+        ]
+        turn = 0
+        was_killed = False
         while True:
-            self.memory.append((time.monotonic() - began, server.memory_mb()))
+            await asyncio.sleep(between * 0.9 - (away if turn else 0))
+            passed = time.monotonic() - began
+            if passed > seconds - away - 2:
+                return
+            if not was_killed and passed > seconds * KILLED_AFTER:
+                was_killed = True
+                await self.kill(self.gateways[-1])
+                continue
+            await turns[turn % len(turns)]()
+            turn += 1
+
+    async def away(self, what: str, how: str, seconds: float) -> None:
+        way = self.to_redis if what == "Redis" else self.to_postgres
+        self.events[f"{what} {how} for {seconds:.0f} s"] += 1
+        if how == "is silent":
+            way.silence()
+        else:
+            await way.close()
+        began = self._away_since[what] = time.time()
+        await asyncio.sleep(seconds)
+        self.aways.append(Away(what, how, began, time.time()))
+        del self._away_since[what]
+        await way.open()
+
+    async def drop(self) -> None:
+        """Every connection to both stores breaks, and new ones are taken at once."""
+        self.events["connections to both stores break"] += 1
+        self.to_postgres.drop()
+        self.to_redis.drop()
+
+    async def reload(self) -> None:
+        """Other settings by SIGHUP; a request that only one of them takes shows which are in force."""
+        self.events["settings are read anew"] += 1
+        self.policy += 1
+        self.configure()
+        asked = [gateway for gateway in self.gateways if gateway.is_up]
+        for gateway in asked:
+            gateway.reload()
+        deadline = time.monotonic() + 10
+        while not all(gateway.has_reloaded() for gateway in asked):
+            if time.monotonic() > deadline:
+                self.wrong.append("settings were not read anew within 10 s")
+                return
+            await asyncio.sleep(0.05)
+        for gateway in asked:
+            ask = self.mix.of("a probe after a reload")
+            if POLICIES[self.policy % len(POLICIES)][1] < 6_000:
+                ask.allowed = {(400, "context_length_exceeded")}
+            self.spawn(self.one(gateway, ask))
+
+    async def kill(self, gateway: Gateway) -> None:
+        """While the database is away, so that its spool has what nobody else has."""
+        self.events["a gateway is killed while PostgreSQL refuses connections, and started again"] += 1
+        await self.to_postgres.close()
+        self._away_since["PostgreSQL"] = began = time.time()
+        await asyncio.sleep(min(3.0, self.options.minutes * 3))
+        for _ in range(AT_THE_KILLED):
+            self.spawn(self.one(gateway, self.mix.of("a slow upstream")))
+        await asyncio.sleep(0.2)
+        gateway.is_up = False
+        self._doomed |= {number for number, where in self._flying.items() if where == gateway.number}
+        self.in_flight_when_killed = len(self._doomed)
+        just_now = time.time() - JUST_NOW_SECONDS
+        for ended, number in self._left[gateway.number]:
+            self.lives[number].was_cut = ended > just_now
+        await asyncio.to_thread(gateway.kill)
+        gateway.reloads = 0
+        gateway.log.rename(gateway.log.with_name("log.killed"))
+        self.found_by_successor = gateway.files_waiting
+        await self.to_postgres.open()
+        self.aways.append(Away("PostgreSQL", "refuses connections", began, time.time()))
+        del self._away_since["PostgreSQL"]
+        await asyncio.to_thread(gateway.start)
+        gateway.life.idle = await self.figures_of(gateway)
+
+    def configure(self) -> None:
+        for gateway in self.gateways:
+            write_config(
+                gateway,
+                self.policy,
+                database=self.database.by(self.to_postgres.port),
+                quotas=self.levels.by(self.to_redis.port),
+                upstream=self.upstream,
+            )
+
+    # What is measured.
+
+    async def sample(self) -> None:
+        while True:
+            for gateway in self.gateways:
+                if gateway.is_up:
+                    gateway.sample()
             await asyncio.sleep(SAMPLE_SECONDS)
 
-    async def take_away(self, database: Path) -> None:
-        """Hold the store's only lock, as a store that is away does."""
-        while True:
-            await asyncio.sleep(AWAY_EVERY)
-            with suppress(sqlite3.Error):
-                held = sqlite3.connect(database, timeout=5, isolation_level=None)
-                try:
-                    held.execute("BEGIN EXCLUSIVE")
-                    self.away += 1
-                    await asyncio.sleep(AWAY_SECONDS)
-                finally:
-                    held.close()
+    async def figures_of(self, gateway: Gateway) -> Figures:
+        async with aiohttp.ClientSession() as session, session.get(f"{gateway.url}/metrics") as answer:
+            page = await answer.text()
+        return Figures.of(page, gateway.open_files())
+
+    async def rest(self) -> None:
+        """After the load: until nothing waits in the spools, and what nobody uses is closed."""
+        deadline = time.monotonic() + REST_SECONDS
+        for gateway in self.gateways:
+            life = gateway.life
+            while True:
+                life.rested = found = await self.figures_of(gateway)
+                waits = found.files_waiting or found.running or found.tasks > life.idle.tasks
+                if not (waits or found.files > life.idle.files + MORE_FILES) or time.monotonic() > deadline:
+                    break
+                await asyncio.sleep(0.5)
 
 
 def main() -> int:
@@ -160,93 +374,40 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--rate", type=float, default=60, help="requests per second")
     parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--postgres", default="postgresql://postgres@127.0.0.1:5432/postgres")
+    parser.add_argument("--redis", default="redis://127.0.0.1:6379/0")
+    parser.add_argument("--samples", type=Path, help="a file for all samples of memory, as JSON")
     options = parser.parse_args()
     before = os.getloadavg()[0]
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        port, own = free_port(), free_port()
-        seen = Path(folder, "seen")
-        command = [sys.executable, PARTS / "faults.py", str(port), seen]
-        stub = stack.enter_context(running("upstream", command, port, folder))
-        state = Path(folder, "gateway")
-        (state / ".tokenbox").mkdir(parents=True)
-        (state / ".tokenbox" / "config.toml").write_text(CONFIG.format(port=port), encoding="utf-8")
-        database = state / "ledger.db"
-        command = [sys.executable, "-m", "tokenbox", "serve", "--port", str(own), "--quiet"]
-        with ExitStack() as gateway:
-            command += ["--database", str(database)]
-            server = gateway.enter_context(running("gateway", command, own, str(state)))
-            soak = Soak(server.url, options.minutes * 60, options.rate)
-            asyncio.run(soak.run(server, database))
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        folder = Path(name)
+        database = Database(options.postgres)
+        stack.callback(database.drop)
+        levels = Levels(options.redis)
+        keys = make_keys(database.direct)
+        ids = list(keys.ids.values())
+        stack.callback(levels.forget, ids)
+        port = free_port()
+        notes = folder / "notes"
+        command = [sys.executable, str(HERE / "soaking" / "upstream.py"), str(port), str(notes)]
+        stub = stack.enter_context(running("upstream", command, port, name))
+        soak = Soak(options, folder, database, levels, keys, port)
+        stack.callback(soak.end)
+        uvloop.run(soak.run())
         assert stub.process.poll() is None
-        arrived = Counter(int(line) for line in seen.read_text(encoding="ascii").split())
-        recorded = entries(database)
-        left = sum(1 for _ in Path(state / "state").rglob("*.jsonl"))
-    text = table(soak, arrived, recorded, left, options, (before, os.getloadavg()[0]))
+        lines = [json.loads(line) for line in notes.read_text(encoding="utf-8").splitlines()]
+        if options.samples:
+            options.samples.write_text(
+                json.dumps(
+                    {f"{g.number}.{n}": life.samples for g in soak.gateways for n, life in enumerate(g.lives)}
+                )
+            )
+        findings = Findings.of(soak, lines, (before, os.getloadavg()[0]))
+    text = table(findings)
     print(text)
     options.results.mkdir(parents=True, exist_ok=True)
     (options.results / "soak.md").write_text(text, encoding="utf-8")
     return int("**NO**" in text)
-
-
-def entries(database: Path) -> Counter[int]:
-    """How often each request is in the ledger."""
-    with sqlite3.connect(database) as connection:
-        rows = connection.execute("SELECT reserved_output FROM tokenbox_calls").fetchall()
-    return Counter(row[0] for row in rows)
-
-
-def table(
-    soak: Soak,
-    arrived: Counter[int],
-    recorded: Counter[int],
-    left: int,
-    options: argparse.Namespace,
-    load: tuple[float, float],
-) -> str:
-    warm = min(120.0, options.minutes * 60 / 4)
-    after = [mb for at, mb in soak.memory if at >= warm]
-    third = max(1, len(after) // 3)
-    first, last = median(after[:third]), median(after[-third:])
-    lost = sorted(set(arrived) - set(recorded))
-    invented = sorted(set(recorded) - set(arrived))
-    twice = sorted(number for number, times in recorded.items() if times > 1)
-    # Whoever leaves may leave before the request was sent on.
-    must = set().union(
-        *(soak.numbers[kind] for kind in KINDS if kind not in ("over the limit", "the client leaves"))
-    )
-    unsent = sorted(must - set(arrived))
-    refused = sorted(soak.numbers["over the limit"] & set(arrived))
-    checks = [
-        ("requests without an answer, or with another than expected", len(soak.wrong)),
-        ("requests that did not reach the upstream", len(unsent)),
-        ("refused requests that did", len(refused)),
-        ("requests at the upstream that are not in the ledger", len(lost)),
-        ("entries of the ledger twice", len(twice)),
-        ("entries without a request", len(invented)),
-        ("files left in the spool", left),
-    ]
-    asked = ", ".join(f"{kind} {times:,}" for kind, times in sorted(soak.asked.items()))
-    lines = [
-        "# Soak",
-        "",
-        (
-            f"{datetime.now(UTC):%Y-%m-%d}, {options.minutes:g} minutes at {options.rate:g} requests/s, "
-            f"{os.cpu_count()} CPUs, load {load[0]:.1f} before, {load[1]:.1f} after. "
-            f"{soak.number:,} requests: {asked}. "
-            f"The store was away {soak.away} times for {AWAY_SECONDS:g} seconds."
-        ),
-        "",
-        "| what | wanted | found | met |",
-        "|---|---|---|---|",
-        *(f"| {what} | 0 | {found:,} | {'yes' if found == 0 else '**NO**'} |" for what, found in checks),
-        (
-            f"| memory, medians of the first and last third after {warm:.0f} s | +{FLAT_MB:g} MB at most | "
-            f"{first:.0f} MB, {last:.0f} MB | {'yes' if last - first <= FLAT_MB else '**NO**'} |"
-        ),
-        "",
-    ]
-    wrong = [f"* {text}" for text in soak.wrong[:10]]
-    return "\n".join([*lines, *wrong, *([""] if wrong else [])])
 
 
 if __name__ == "__main__":
