@@ -10,7 +10,7 @@ EDITABLE := $(PIP) install --quiet --no-deps --no-build-isolation --editable .
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test quick clients check bench fuzz golden lock clean
+.PHONY: help demo test quick clients check bench fuzz mutants golden lock clean
 
 help:  ## show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -33,6 +33,9 @@ check: $(VENV)/dev.stamp  ## lint, formatting, types, import direction, docs
 	$(BIN)/ruff format --check
 	$(BIN)/mypy src tests tools
 	$(BIN)/lint-imports --no-cache --no-logo
+	$(BIN)/python tools/mutants.py --check
+	$(BIN)/python tools/notice.py --check
+	$(BIN)/python tools/check_sdist.py
 	$(BIN)/python tools/check_docs.py
 
 bench: $(VENV)/dev.stamp  ## compare the speed with other libraries, each in its own environment
@@ -42,6 +45,7 @@ bench: $(VENV)/dev.stamp  ## compare the speed with other libraries, each in its
 	$(BIN)/python bench/run.py pack
 	$(BIN)/python bench/run.py codec
 	$(BIN)/python bench/run.py ladder
+	$(BIN)/python bench/run.py lenses
 	$(BIN)/python bench/run.py proof
 	$(BIN)/python bench/run.py cache
 	$(BIN)/python bench/run.py gateway
@@ -52,6 +56,9 @@ bench: $(VENV)/dev.stamp  ## compare the speed with other libraries, each in its
 fuzz: $(VENV)/dev.stamp  ## fuzz the pack decoder for SECONDS (60), guided by coverage
 	$(PIP) install --quiet --only-binary :all: --require-hashes --requirement requirements/fuzz.txt
 	$(BIN)/python tools/fuzz_lcp.py $(or $(SECONDS),60)
+
+mutants: $(VENV)/dev.stamp  ## break the sources in one place at a time and see that the tests notice
+	$(BIN)/python tools/mutants.py $(ARGS)
 
 golden: $(VENV)/dev.stamp  ## rewrite the golden files of the tests from what the code does now
 	$(BIN)/python -m pytest --update-golden $(ARGS)
@@ -68,7 +75,8 @@ lock: $(VENV)/demo.stamp  ## recompile all locks of Python packages; ARGS=--upgr
 	$(COMPILE) $(ARGS) --output-file requirements/fuzz.txt requirements/fuzz.in
 	$(COMPILE) $(ARGS) --output-file requirements/demo.txt --extra outline --constraint requirements/dev.txt \
 		pyproject.toml requirements/build.in
-	for file in bench/requirements-*.in tests/clients/locks/*.in; do \
+	$(COMPILE) $(ARGS) --output-file tests/clients/locks/objects.txt pyproject.toml tests/clients/locks/objects.in
+	for file in bench/requirements-*.in $(filter-out %/objects.in,$(wildcard tests/clients/locks/*.in)); do \
 		$(COMPILE) $(ARGS) --directory "$$(dirname "$$file")" \
 			--output-file "$$(basename "$$file" .in).txt" "$$(basename "$$file")" || exit; \
 	done

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
+import sys
+import tempfile
+import time
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -20,6 +25,9 @@ COLD = {100: 5, 1_000: 3, 10_000: 1}
 LIMIT = 60.0  # seconds for all repeats of a row; what takes longer is said to be over it
 PER_TURN = 100e-6
 MARK = 10_000
+# A turn with a chat format: at most so many seconds, and so many times a turn that counts bare texts.
+FORMATTED_TURN = 1e-3
+TIMES_A_TEXT = 10
 
 
 def run(*, quick: bool) -> dict[str, Any]:
@@ -40,7 +48,77 @@ def run(*, quick: bool) -> dict[str, Any]:
                 if answer is None:
                     slow.add((library, what))
                 results["rows"].append(row | (answer or {"over": LIMIT}))
+    results["formats"] = formats(sizes)
     return results
+
+
+def formats(sizes: tuple[int, ...]) -> list[dict[str, Any]]:
+    """Turns of a conversation by what counts it: bare texts, OpenAI's published rules, a chat template."""
+    sys.path.insert(0, str(HERE.parent))
+    from tests.llama import model
+    from tokenbox import ChatFormat
+
+    with tempfile.TemporaryDirectory() as folder:
+        made = model.write(Path(folder) / "model", model.TOOLS)
+        counters: dict[str, Any] = {
+            "texts": "o200k_base",
+            "gpt-4o": ChatFormat.openai("gpt-4o"),
+            "llama.cpp template": ChatFormat.open(made.gguf),
+        }
+        return [
+            {"format": name, "n": n, "full": full, "seconds": formatted_turns(counter, n, full=full)}
+            for n in sizes
+            for name, counter in counters.items()
+            for full in (False, True)
+        ]
+
+
+def formatted_turns(counter: Any, n: int, *, full: bool) -> list[float]:  # noqa: ANN401  # of any kind
+    """A question, the budget kept, and an answer; ``full``: with something to evict at every turn."""
+    from tokenbox import Conversation
+
+    conversation = Conversation(
+        "You are terse.", counter, token_budget=10**9, markers=counter != "o200k_base"
+    )
+    for k in range(n // 2):
+        conversation.user(f"question {k}: when is high tide, and where?")
+        conversation.assistant(f"answer {k}: at 17:04, in Brest.")
+    if full:
+        conversation.token_budget = conversation.estimate_tokens()
+    conversation.enforce_budget()
+    seconds = []
+    gc.collect()
+    for k in range(TURNS[n]):
+        start = time.perf_counter()
+        conversation.user(f"question {n + k}: when is high tide, and where?")
+        conversation.enforce_budget()
+        conversation.assistant("At 18:11.")
+        conversation.estimate_tokens()
+        seconds.append(time.perf_counter() - start)
+    return seconds
+
+
+def table_of_formats(rows: list[dict[str, Any]]) -> list[str]:
+    """A turn by what counts, and the targets of it, met or LOST."""
+    names = list(dict.fromkeys(row["format"] for row in rows))
+    found = {(row["format"], row["n"], row["full"]): median(row["seconds"]) for row in rows}
+    lines = [
+        "A turn by what counts: a question, the budget kept, an answer. *Full*: each turn evicts.",
+        "",
+        "| N | what | " + " | ".join(names) + " |",
+        "|---|---|" + "---|" * len(names),
+    ]
+    for n, full in dict.fromkeys((row["n"], row["full"]) for row in rows):
+        cells = " | ".join(duration(found[name, n, full]) for name in names)
+        lines.append(f"| {n:,} | {'full' if full else 'turn'} | {cells} |")
+    lines += ["", "| target | ours | |", "|---|---|---|"]
+    for (name, n, full), taken in found.items():
+        if name == "texts" or n < max(row["n"] for row in rows):
+            continue
+        most = min(FORMATTED_TURN, TIMES_A_TEXT * found["texts", n, full])
+        about = f"a {'full ' if full else ''}turn at {n:,} messages, {name}: at most {duration(most)}"
+        lines.append(verdict(about, duration(taken), met=taken <= most))
+    return [*lines, ""]
 
 
 def versions() -> dict[str, str]:
@@ -95,7 +173,7 @@ def table(results: dict[str, Any]) -> str:
         cells = " | ".join(shown(rows[library]) for library in LIBRARIES)
         ours, best = seconds(rows["tokenbox"]), min(map(seconds, (rows[name] for name in LIBRARIES[1:])))
         lines.append(f"| {n:,} | {what} | {cells} | {ours / best:.3f}x |")
-    return "\n".join([*lines, "", *targets(results)]) + "\n"
+    return "\n".join([*lines, "", *targets(results), "", *table_of_formats(results["formats"])]) + "\n"
 
 
 def targets(results: dict[str, Any]) -> list[str]:

@@ -117,7 +117,7 @@ def table(results: dict[str, Any]) -> str:
 
 
 def _cell(n: int, share: str, repeats: int) -> dict[str, Any]:
-    from tokenbox.compose.render_blocks import render_blocks
+    from tokenbox.compose.blocks import render_blocks
     from tokenbox.tokenizers import registry
     from tokenbox.tokenizers.cache import CountCache
 
@@ -148,8 +148,8 @@ def _recorded(blocks: list[Any], budget: int) -> dict[str, int]:
     """How many forms were rendered and texts counted, and the most for any one of them."""
     from unittest.mock import patch
 
-    from tokenbox.compose.block_forms import BlockForms
-    from tokenbox.compose.render_blocks import render_blocks
+    from tokenbox.compose.block_whole import BlockForms
+    from tokenbox.compose.blocks import render_blocks
     from tokenbox.tokenizers import registry
     from tokenbox.tokenizers.cache import CountCache
 

@@ -14,8 +14,8 @@ import workload
 from bench_layout import say
 
 from tokenbox import ctx, tokenizers
+from tokenbox.compose.remembered import COUNTS
 from tokenbox.config import load
-from tokenbox.policy.counted import COUNTS
 
 if TYPE_CHECKING:
     from tokenbox.config import Config

@@ -10,15 +10,20 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 # run.py may run in an environment of other libraries.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 import tokenbox
-from tokenbox.proof.of_layout import of_layout
+from tokenbox.proof.calls import evidence_of
+from tokenbox.proof.of_sections import LAYOUT
 from tokenbox.proof.verify import verify
 from tokenbox.store.bundles import Bundles
+from tokenbox.tokenizers.registry import get
+
+if TYPE_CHECKING:
+    from tokenbox.proof.evidence import Evidence
 
 SECTIONS = 100
 BUNDLES = 1_000
@@ -60,6 +65,18 @@ def laid_out(variant: int) -> tokenbox.Layout:
     return tokenbox.layout(sections(variant), 6_000, "o200k_base")
 
 
+def of_layout(result: tokenbox.Layout, variant: int) -> Evidence:
+    """The evidence of the layout, as `tokenbox.layout` with `proof=` makes it."""
+    arguments = {
+        "sections": result.inputs,
+        "budget": result.budget,
+        "tokenizer": get("o200k_base"),
+        "separator": result.separator,
+        "reclaim": result.reclaim,
+    }
+    return evidence_of(LAYOUT, arguments, result, source=f"variant {variant}")
+
+
 def write(layouts: int) -> dict[str, Any]:
     """Milliseconds from a finished layout to a bundle on disk: evidence, digests, files, rename."""
     with tempfile.TemporaryDirectory() as folder:
@@ -75,7 +92,7 @@ def write(layouts: int) -> dict[str, Any]:
                 start = time.perf_counter()
                 result = laid_out(variant)
                 between, worked = time.perf_counter(), time.process_time()
-                sink(of_layout(result))
+                sink(of_layout(result, variant))
                 end = time.perf_counter()
                 if variant and name == "write":
                     times["processor"].append(1000 * (time.process_time() - worked))
@@ -100,7 +117,7 @@ def verifying(count: int, rounds: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         store = Bundles(folder)
         for variant in range(count):
-            store.write(of_layout(laid_out(variant)))
+            store.write(of_layout(laid_out(variant), variant))
         ids = store.ids()
         names = sorted(path.name for path in Path(folder, ids[0]).iterdir())
         read, verified = [], []

@@ -1,7 +1,8 @@
 """Runs a suite of measurements: ``python bench/run.py layout [--quick]``.
 
 A suite is a module ``bench_NAME`` with ``run(options) -> results`` and ``table(results) -> text``.
-The results go to bench/results/NAME.json, the table to bench/results/NAME.md and to the terminal.
+The table goes to bench/results/NAME.md and to the terminal. Every single figure goes to NAME.json beside it,
+which git ignores: what a reader needs to judge a table stands in the table, or below it.
 """
 
 from __future__ import annotations
@@ -12,8 +13,12 @@ import json
 import sys
 from pathlib import Path
 
+from measurements import measurements
+
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
+# The tables of the other suites have all their rows.
+MEASURED = ("codec", "conversation", "gateway", "ladder", "policy")
 
 
 def main() -> int:
@@ -33,6 +38,8 @@ def main() -> int:
         figures = json.dumps(results, indent=1) + "\n"
         (folder / f"{options.suite}.json").write_text(figures, encoding="utf-8")
     table = suite.table(results)
+    if options.suite in MEASURED:
+        table += "\n" + measurements(results.get("rows") or results["cells"])
     print(table)
     if folder:
         (folder / f"{options.suite}.md").write_text(table, encoding="utf-8")

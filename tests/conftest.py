@@ -1,8 +1,9 @@
-"""What all tests share: how many examples are tried, and golden files."""
+"""What all tests share: how many examples are tried, golden files, and servers."""
 
 from __future__ import annotations
 
 import gc
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests import effort
 from tests.llama.server import llama, start_llama
+from tests.services import postgres, redis_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,9 +19,11 @@ if TYPE_CHECKING:
 __all__ = [
     "golden",
     "llama",
+    "postgres",
     "pytest_addoption",
     "pytest_collection_finish",
     "pytest_configure",
+    "redis_url",
     "start_llama",
 ]
 
@@ -27,6 +31,9 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # In the background of a script interrupts are ignored, and processes that tests start inherit that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     effort.load(quick=config.option.markexpr == "not slow")
 
 

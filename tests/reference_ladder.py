@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from tokenbox.content.block_kinds import Priority
 from tokenbox.content.blocks import AnnotationBlock, EmbeddingRefBlock, resolve_priorities
-from tokenbox.render.modes import MARKUPS
 from tokenbox.render.placeholders import merged_placeholder
-from tokenbox.render.templates import Mode, block_body
+from tokenbox.render.registry import find_renderer
+from tokenbox.render.templates import block_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,12 +42,12 @@ def content(block: Block) -> str:
 class Solution:
     blocks: Sequence[Block]
     count: Callable[[str], int]
-    mode: Mode
+    mode: str
     forms: list[str]
     lines: set[Priority] = field(default_factory=set)
 
     def piece(self, i: int, form: str) -> str:
-        block, markup = self.blocks[i], MARKUPS[self.mode]
+        block, markup = self.blocks[i], find_renderer(self.mode)
         match form:
             case "full":
                 return markup.full(block).text
@@ -61,7 +61,7 @@ class Solution:
     def cost(self, i: int, form: str) -> int:
         """Of a form alone, with what separates it in this mode."""
         piece = self.piece(i, form)
-        return self.count(f"\n{piece}\n" if self.mode is Mode.XML else piece)
+        return self.count(f"\n{piece}\n" if self.mode == "xml" else piece)
 
     def text(self, priorities: Sequence[Priority]) -> str:
         pieces = [self.piece(i, form) for i, form in enumerate(self.forms)]
@@ -73,16 +73,20 @@ class Solution:
                     if p is priority and form == MERGED
                 ]
                 tokens = sum(self.count(content(block)) for block in members)
-                pieces.append(merged_placeholder(priority.display, len(members), tokens, self.mode))
+                pieces.append(
+                    merged_placeholder(
+                        priority.display, len(members), tokens, find_renderer(self.mode).omitted_many
+                    )
+                )
         pieces = [piece for piece in pieces if piece]
         joined = "\n\n".join(pieces)
-        if self.mode is Mode.XML:
+        if self.mode == "xml":
             return f"<context>\n{joined}\n</context>" if pieces else ""
         return joined
 
 
 def lay_out(
-    all_blocks: Sequence[Block], budget: int, count: Callable[[str], int], mode: Mode
+    all_blocks: Sequence[Block], budget: int, count: Callable[[str], int], mode: str
 ) -> tuple[str, list[str]]:
     """The text and the form of each block that is no annotation. All contents are UTF-8."""
     keep = [i for i, block in enumerate(all_blocks) if not isinstance(block, AnnotationBlock)]

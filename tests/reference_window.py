@@ -1,121 +1,272 @@
-"""The window of a conversation, slow and obvious: everything is looked at again after every eviction.
+"""The window of a conversation, slow and obvious: everything is looked at again before every change.
 
-Written from docs/conversations.md alone, to check the fast engine against.
+Written from layout.md section 5 and docs/conversations.md, to check the fast engine against. A state is a
+list of what is there and the sizes it has; nothing is kept between two changes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
+LEAST_CUT = 64
+
 
 @dataclass(eq=False)
 class Item:
-    """``kind``: fixed, user, answer, call, result or stray. ``round``: the call that a result answers."""
+    """``kind``: fixed, user, answer, call, result or stray. ``round``: the call that a result answers.
+
+    ``full``, ``masked``: sizes; None where it cannot be masked. ``may_cut``: it can have any size below.
+    """
 
     kind: str
-    size: int
+    full: int
+    masked: int | None = None
+    may_cut: bool = True
     round: Item | None = None
     waiting: int = 0
     pinned: int = 0
     given_up: bool = False
+    size: int = field(init=False)
+    form: str = field(init=False, default="full")
+
+    def __post_init__(self) -> None:
+        self.size = self.full
 
 
-def _together(items: list[Item], item: Item) -> list[Item]:
-    call = item.round or item
-    return [other for other in items if other is call or other.round is call]
+@dataclass
+class Wanted:
+    """The limits."""
+
+    max_turns: int | None
+    budget: int | None
+    mark: int
+    eagerness: Fraction | None
+    steps: frozenset[str]
+    keep_results: int
 
 
-def _oldest(items: list[Item], left: list[Item], *, rounds: bool) -> list[Item]:
-    """The oldest exchange that has something to evict; in the last one, the oldest tool round."""
+class Solver:
+    """``items`` are all that ever were; ``here`` those that are there. Changes ``here`` and their sizes."""
 
-    def pinned(item: Item) -> bool:
-        return any(other.pinned for other in _together(items, item))
+    def __init__(self, items: list[Item], here: list[Item], base: int, wanted: Wanted) -> None:
+        self.items, self.here, self.base, self.wanted = items, here, base, wanted
 
-    exchanges: list[list[Item]] = []
-    for item in items:
-        if item.kind in {"fixed", "stray"}:
-            continue
-        if item.kind == "user" or not exchanges:
-            exchanges.append([])
-        exchanges[-1].append(item)
-    for exchange in exchanges[:-1]:
-        evictable = [item for item in exchange if item in left and not pinned(item)]
-        if evictable:
-            return evictable
-    for item in exchanges[-1] if exchanges and rounds else []:
-        if item.kind == "call" and item in left and not pinned(item) and not item.waiting:
-            return _together(items, item)
-    return []
+    # What is there ---------------------------------------------------------------------------------------
 
+    def total(self) -> int:
+        return self.base + sum(item.size for item in self.here)
 
-def _unsendable(items: list[Item], here: list[Item]) -> list[Item]:
-    given_up = [i for i in here if i.kind == "call" and i.given_up]
-    return [i for i in here if i.kind == "stray"] + [i for call in given_up for i in _together(items, call)]
+    def unit(self, item: Item) -> list[Item]:
+        call = item.round or item
+        return [other for other in self.here if other is call or other.round is call]
 
+    def pinned(self, item: Item) -> bool:
+        return any(other.pinned for other in self.unit(item))
 
-def solve(
-    items: list[Item], here: list[Item], base: int, max_turns: int | None, budget: int | None, mark: int
-) -> tuple[list[Item], int]:
-    """Of all ``items`` those are ``here``: what is left of them, and how often something left."""
+    def open_call(self) -> Item | None:
+        """The last call, if the assistant said nothing after it."""
+        spoken = [item for item in self.items if item.kind in {"answer", "call"}]
+        last = spoken[-1] if spoken else None
+        return last if last is not None and last.kind == "call" and last in self.here else None
 
-    stray = [i for i in here if i.kind == "stray"]
-    given_up = [i for i in here if i.kind == "call" and i.given_up]
-    unsendable = _unsendable(items, here)
-    left, times = [item for item in here if item not in unsendable], len(stray) + len(given_up)
-    limit = budget
-    while True:
-        too_many_tokens = limit is not None and base + sum(item.size for item in left) > limit
-        too_many_turns = max_turns is not None and sum(i.kind == "user" for i in left) > max_turns
-        leaving = _oldest(items, left, rounds=too_many_tokens) if too_many_tokens or too_many_turns else []
-        if not leaving:
-            return left, times
-        left, times = [item for item in left if item not in leaving], times + 1
-        if too_many_tokens:
-            limit = mark
+    def is_open(self, item: Item) -> bool:
+        return (item.round or item) is self.open_call()
 
+    def exchanges(self) -> list[list[Item]]:
+        found: list[list[Item]] = []
+        for item in self.items:
+            if item.kind in {"fixed", "stray"}:
+                continue
+            if item.kind == "user" or not found:
+                found.append([])
+            found[-1].append(item)
+        return found
 
-def solve_auto(
-    items: list[Item],
-    here: list[Item],
-    base: int,
-    max_turns: int | None,
-    budget: int | None,
-    eagerness: Fraction,
-) -> list[Item]:
-    """What is left where the mark is chosen: of all that may be left, what is nearest to it."""
+    def turns(self) -> int:
+        return sum(item.kind == "user" for item in self.here)
 
-    def total(left: list[Item]) -> int:
-        return base + sum(item.size for item in left)
+    def staying(self) -> list[Item]:
+        last = self.exchanges()[-1] if self.exchanges() else []
+        gone = self.unsendable()
+        return [
+            item
+            for item in self.here
+            if item not in gone
+            and (
+                item.kind == "fixed"
+                or self.pinned(item)
+                or self.is_open(item)
+                or (item in last and item.kind in {"user", "answer"})
+            )
+        ]
 
-    def within(left: list[Item]) -> bool:
-        turns = sum(item.kind == "user" for item in left)
-        no_more = not _oldest(items, left, rounds=False)
-        fits = budget is None or total(left) <= budget
-        return fits and (max_turns is None or turns <= max_turns or no_more)
+    def unsendable(self) -> list[Item]:
+        given_up = [item for item in self.here if item.kind == "call" and item.given_up]
+        strays = [item for item in self.here if item.kind == "stray"]
+        return strays + [item for call in given_up for item in self.unit(call)]
 
-    gone = _unsendable(items, here)
-    states = [[item for item in here if item not in gone]]
-    while leaving := _oldest(items, states[-1], rounds=True):
-        states.append([item for item in states[-1] if item not in leaving])
-    if within(states[0]) or len(states) == 1:
-        return states[0]
-    good = [state for state in states if within(state)] or states[-1:]
-    rounds = [item for item in items if item.kind == "call" and item in states[0]]
-    newest = not _oldest(items, states[-2], rounds=False) and rounds[-1:] == [
-        item for item in states[-2] if item not in states[-1] and item.kind == "call"
-    ]
-    if newest and len(good) > 1:
-        good.pop()
-    whole, least = total(states[0]), total(states[-1])
-    limit = whole if budget is None else min(whole, budget)
-    room = max(0, limit - least)
-    requests = 1 + sum(item.kind in {"answer", "call"} for item in states[0])
-    freed = 2 * eagerness * room * (whole - least) / requests
-    half, free = room // 2, 0
-    while free < half and (free + 1) ** 2 <= freed:
-        free += 1
-    return min(good, key=lambda state: abs(total(state) - (limit - free)))
+    # What may change, in order -----------------------------------------------------------------------------
+
+    def free(self, item: Item) -> bool:
+        return not self.pinned(item) and not self.is_open(item)
+
+    def first_leaving(self, *, rounds: bool, exchanges: bool) -> list[Item]:
+        """The next part that leaves: the oldest round, else the oldest exchange but the last."""
+        if rounds:
+            for item in self.here:
+                if item.kind == "call" and self.free(item):
+                    return self.unit(item)
+        if exchanges:
+            for exchange in self.exchanges()[:-1]:
+                part = [item for item in exchange if item in self.here and self.free(item)]
+                if part:
+                    return part
+        return []
+
+    def shortenings(self) -> list[tuple[Item, str]]:
+        steps = self.wanted.steps
+        results = [
+            item for item in self.here if item.kind == "result" and item.form != "masked" and self.free(item)
+        ]
+        call = self.open_call()
+        unread = 0 if call is None else len(self.unit(call)) - 1
+        kept = max(0, self.wanted.keep_results - unread) if "mask" in steps else len(results)
+        old = results[: max(0, len(results) - kept)]
+        new = [item for item in results if item not in old]
+        found: list[tuple[Item, str]] = []
+        if "mask" in steps:
+            found += [(item, "mask") for item in old]
+        if "cut" in steps:
+            found += [(item, "cut") for item in new]
+        if "mask" in steps:
+            found += [(item, "mask") for item in new]
+        return found
+
+    # The changes -------------------------------------------------------------------------------------------
+
+    def shorten(self, item: Item, action: str, target: int) -> None:
+        at_most = item.size - (self.total() - target)
+        if action == "cut":
+            at_most = max(at_most, LEAST_CUT)
+        if "cut" in self.wanted.steps and LEAST_CUT <= at_most < item.size and item.may_cut:
+            item.size, item.form = at_most, "cut"
+        elif action == "mask" and item.masked is not None and item.masked < item.size:
+            item.size, item.form = item.masked, "masked"
+
+    def leave(self, part: list[Item]) -> None:
+        self.here = [item for item in self.here if item not in part]
+
+    def reduce(self, target: int) -> None:
+        for item, action in self.shortenings():
+            if self.total() <= target:
+                return
+            self.shorten(item, action, target)
+        steps = self.wanted.steps
+        while self.total() > target:
+            part = self.first_leaving(rounds="rounds" in steps, exchanges="exchanges" in steps)
+            if not part:
+                break
+            self.leave(part)
+
+    def state(self) -> tuple[list[Item], list[tuple[int, str]]]:
+        return list(self.here), [(item.size, item.form) for item in self.items]
+
+    def restore(self, state: tuple[list[Item], list[tuple[int, str]]]) -> None:
+        self.here = list(state[0])
+        for item, (size, form) in zip(self.items, state[1], strict=True):
+            item.size, item.form = size, form
+
+    def solve(self) -> list[Item]:
+        wanted = self.wanted
+        whole, answers = self.total(), sum(item.kind in {"answer", "call"} for item in self.here)
+        least = self.base + sum(item.size for item in self.staying())
+        self.leave(self.unsendable())
+        turns = self.turns()
+        while wanted.max_turns is not None and self.turns() > wanted.max_turns:
+            part = self.first_leaving(rounds=False, exchanges=True)
+            if not part:
+                break
+            self.leave(part)
+        won = self.turns() < turns
+        before = self.state()
+        over = 0
+        if wanted.budget is not None:
+            if not self.open_round_fits(wanted.budget):
+                return self.here
+            over = self.total() - wanted.budget
+            self.reduce(wanted.budget)
+            if self.total() > wanted.budget:
+                self.restore(before)
+                return self.here
+            if wanted.eagerness is None and over > 0:
+                self.reduce(wanted.mark)
+                if wanted.mark >= wanted.budget:
+                    self.give_back(wanted.budget)
+        if wanted.eagerness is not None and (over > 0 or won):
+            after = self.base + sum(item.size for item in self.staying())
+            self.go_on(self.suggested(whole, min(after, least), answers))
+        return self.here
+
+    def suggested(self, whole: int, least: int, answers: int) -> int:
+        wanted = self.wanted
+        assert wanted.eagerness is not None
+        limit = whole if wanted.budget is None else min(whole, wanted.budget)
+        room = max(0, limit - least)
+        freed = 2 * wanted.eagerness * room * max(0, whole - least) / (answers + 1)
+        free = 0
+        while free < room // 2 and (free + 1) ** 2 <= freed:
+            free += 1
+        return limit - free
+
+    def go_on(self, mark: int) -> None:
+        steps = self.wanted.steps
+        for item, action in self.shortenings():
+            before, total = self.state(), self.total()
+            self.shorten(item, action, mark)
+            if total - mark <= mark - self.total():
+                self.restore(before)
+                return
+        while part := self.first_leaving(rounds="rounds" in steps, exchanges="exchanges" in steps):
+            before, total = self.state(), self.total()
+            self.leave(part)
+            if total - mark <= mark - self.total():
+                self.restore(before)
+                return
+
+    def open_round_fits(self, budget: int) -> bool:
+        staying = self.staying()
+        over = self.base + sum(item.size for item in staying) - budget
+        if over <= 0:
+            return True
+        call = self.open_call()
+        if call is None or "shorten_last" not in self.wanted.steps:
+            return False
+        results = [item for item in self.unit(call) if item is not call]
+        room = sum(item.size for item in results) - over
+        rooms = [room // 2, room] if self.total() - budget > over else [room]
+        for share in rooms:
+            cap = 0
+            while cap < max((i.size for i in results), default=0) and (
+                sum(min(i.size, cap + 1) for i in results) <= share
+            ):
+                cap += 1
+            cut = [item for item in results if item.size > cap]
+            if cap >= LEAST_CUT and cut and all(item.may_cut for item in cut):
+                for item in cut:
+                    item.size, item.form = cap, "cut"
+                return True
+        return False
+
+    def give_back(self, budget: int) -> None:
+        for item in reversed(self.here):
+            free = budget - self.total()
+            if free <= 0:
+                return
+            if item.full - item.size <= free:
+                item.size, item.form = item.full, "full"
+            elif "cut" in self.wanted.steps and item.size + free >= LEAST_CUT and item.may_cut:
+                item.size, item.form = item.size + free, "cut"

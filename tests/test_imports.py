@@ -115,11 +115,12 @@ print(json.dumps([found, sorted(set(found) - set(dir(tokenbox))), hasattr(tokenb
 def test_the_parts_are_there_after_import_tokenbox() -> None:
     """``tokenbox.ctx.estimate(...)``, as the documents write it, with no other import."""
     names = ["ctx", "tokenizers", "override", "catalog", "config", "proof", "conversation"]
-    names += ["lcp", "documents", "pack", "ledger", "providers", "store"]
+    names += ["lcp", "documents", "models", "folder", "ledger", "providers", "store"]
     run = subprocess.run(
         [sys.executable, "-c", PARTS, json.dumps(names)], capture_output=True, text=True, check=True
     )
-    assert json.loads(run.stdout) == [{name: f"tokenbox.{name}" for name in names}, [], False]
+    expected = {name: f"tokenbox.{name}" for name in names} | {"override": "tokenbox.policy.override"}
+    assert json.loads(run.stdout) == [expected, [], False]
 
 
 def test_the_version_is_stated_once() -> None:

@@ -64,7 +64,7 @@ DOCUMENT = """\
 # A code review as a layout document: what the model could be told, and what matters most.
 tokenizer = "o200k_base"
 budget = 8000
-reclaim = true
+policy = "degrade"  # smaller forms and cuts before drops
 
 [defaults]
 shrink = 1
@@ -93,7 +93,9 @@ FILE_SECTION = """
 id = "{name}"
 content_file = "{file}"
 priority = {priority}
-strategy = "outline('python')"
+forms = ["outline('python')"]
+cut = "line"
+marker = "[... {{tokens}} tokens left out]\\n"
 role = "user"
 """
 
@@ -102,8 +104,9 @@ LOG_SECTION = """
 id = "trace"
 content_file = "trace.log"
 priority = 600
-strategy = "dedup_lines |> tail(lines=120)"
+forms = ["logs", "logs |> tail(lines=120)"]
 keep = "tail"
+cut = "line"
 min = 200
 role = "user"
 

@@ -20,14 +20,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tokenbox.__about__ import __version__
-from tokenbox.compose.lay_out import whatif
-from tokenbox.compose.record import Layout, SectionResult
+from tokenbox.api import breakpoints, count, fit, layout, pack, render_blocks, select, whatif
+from tokenbox.api import counter_of_model as _counter_of_model
+from tokenbox.compose.requests import Count
+from tokenbox.compose.sections import Layout, SectionResult
 from tokenbox.content.message import Message
-from tokenbox.content.section import Keep, Section
+from tokenbox.content.section import Cut, Group, Keep, Section
 from tokenbox.conversation import ChatFormat, Conversation, Fitted
-from tokenbox.engine.result import Action, Decision, Reason, Step
+from tokenbox.conversation.counters import MODELS as _MODELS
+from tokenbox.engine.result import Action, Decision, Policy, Reason, Step
 from tokenbox.errors import ContextCriticalOverflow, TokenboxError
-from tokenbox.proof.proven import fit, layout
 from tokenbox.tokenizers.ownership import FAMILIES as _FAMILIES
 from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 
@@ -38,24 +40,29 @@ if TYPE_CHECKING:
     from tokenbox import config as config
     from tokenbox import ctx as ctx
     from tokenbox import documents as documents
+    from tokenbox import folder as folder
     from tokenbox import lcp as lcp
     from tokenbox import ledger as ledger
-    from tokenbox import override as override
-    from tokenbox import pack as pack
+    from tokenbox import models as models
     from tokenbox import providers as providers
     from tokenbox import store as store
     from tokenbox.catalog import TokenizerFamily
+    from tokenbox.policy import override as override
 
 __all__ = [
     "Action",
     "ChatFormat",
     "ContextCriticalOverflow",
     "Conversation",
+    "Count",
+    "Cut",
     "Decision",
     "Fitted",
+    "Group",
     "Keep",
     "Layout",
     "Message",
+    "Policy",
     "Reason",
     "Section",
     "SectionResult",
@@ -64,8 +71,13 @@ __all__ = [
     "Tokenizer",
     "TokenizerIdentity",
     "__version__",
+    "breakpoints",
+    "count",
     "fit",
     "layout",
+    "pack",
+    "render_blocks",
+    "select",
     "whatif",
 ]
 
@@ -78,11 +90,11 @@ def _family_of(model: str) -> TokenizerFamily | None:
 
 
 _FAMILIES.look_up_with(_family_of)
+_MODELS.look_up_with(_counter_of_model)
 
 # Parts that need no import of their own: `tokenbox.ctx` loads it, and `import tokenbox` stays light.
-_PARTS = frozenset(
-    ("catalog", "config", "ctx", "documents", "lcp", "ledger", "override", "pack", "providers", "store")
-)
+_NAMED = ("catalog", "config", "ctx", "documents", "folder", "lcp", "ledger", "models", "providers", "store")
+_PARTS = {name: f"tokenbox.{name}" for name in _NAMED} | {"override": "tokenbox.policy.override"}
 
 if not TYPE_CHECKING:  # to the type checker these are the imports above, and nothing else is there
 
@@ -92,7 +104,7 @@ if not TYPE_CHECKING:  # to the type checker these are the imports above, and no
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module  # noqa: PLC0415
 
-        return import_module(f"{__name__}.{name}")
+        return import_module(_PARTS[name])
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *_PARTS})

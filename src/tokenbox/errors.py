@@ -29,9 +29,12 @@ Each carries a stable ``code`` (for programs), a message that says what was wron
     │   beside their parts:
     ├── InvalidMessage                invalid_message          content.message: no server would take it
     ├── UndeclaredCost                undeclared_cost          content.message: of an image, a file
-    ├── TemplateError                 chat_template_error      conversation.template
-    ├── InvalidOverride               invalid_override         override
+    ├── UnknownHandle                 unknown_handle           conversation.record: no text left out
+    ├── TemplateError                 chat_template_error      conversation.llama.syntax
+    ├── InvalidOverride               invalid_override         policy.override
     ├── CatalogError                  catalog_invalid          catalog.published
+    ├── InvalidDay                    invalid_day              catalog.prices
+    ├── InvalidModelName              invalid_model_name       catalog.names
     ├── ConfigError                   config_invalid           config.errors
     ├── NotCanonical                  not_canonical            proof.canonical
     ├── ContentStoreError             content_store_error      store.content_store
@@ -42,10 +45,10 @@ Each carries a stable ``code`` (for programs), a message that says what was wron
     ├── StoreError ...                store_error              store.errors, store.quotas, store.keys
     ├── ProviderError ...             provider_error           providers.errors
     ├── ShellError ...                shell_error              shell.errors
-    ├── GitProblem, ManifestProblem, NothingToPack, PackTooLarge, PathProblem, PriorityProblem,
-    │   ProjectProblem                                         pack
+    ├── FocusProblem, GitProblem, LevelProblem, ManifestProblem, NothingToPack, PackTooLarge, PathProblem,
+    │   PriorityProblem, ProjectProblem                        folder
     ├── BodyEncoded, BodyTimeout, BodyTooLarge, GatewayProblem, SpoolError, StreamFrameTooLarge    gateway
-    └── OutputFailed, UnknownModel, UnreadableInput, UsageProblem                 cli
+    └── NoBudgets, OutputFailed, UnknownModel, UnreadableInput, UsageProblem    cli
 """
 
 from __future__ import annotations

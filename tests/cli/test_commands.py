@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import jsonschema
 import pytest
 
-from tokenbox.cli import jsonl, streams, terminal
+from tokenbox.cli import layout, streams, terminal
 from tokenbox.tokenizers import registry
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 
@@ -148,7 +148,7 @@ def test_a_failed_write_leaves_the_old_file(tokenbox: CommandLine, monkeypatch: 
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(streams, "_write_through", fail)
+        patch.setattr(os, "fsync", fail)
         with pytest.raises(streams.OutputFailed, match="No space left"):
             streams.write_file(str(target), b"new")
     assert target.read_bytes() == b"old"
@@ -266,7 +266,7 @@ def test_bytes_that_are_no_text_cost_one_line(tokenbox: CommandLine) -> None:
 
 
 def test_a_huge_line_costs_one_answer(tokenbox: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jsonl, "MAX_BYTES", 100)
+    monkeypatch.setattr(layout, "MAX_BYTES", 100)
     for length in (101, 102, 202, 1000):
         result = tokenbox("layout", "--jsonl", stdin=b"0" * length + b"\n" + LINE)
         first, second = map(json.loads, result.out.splitlines())
@@ -277,14 +277,14 @@ def test_a_huge_line_costs_one_answer(tokenbox: CommandLine, monkeypatch: pytest
 def test_a_bug_costs_one_line_and_shows_in_the_status(
     tokenbox: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer = jsonl._answer  # noqa: SLF001  # no input is known that makes it fail
+    answer = layout._answer  # noqa: SLF001  # no input is known that makes it fail
 
     def fail_once(line: bytes, number: int, choices: object, _: object) -> dict[str, object]:
         if number == 1:
             raise ZeroDivisionError("oops")
         return answer(line, number, choices, None)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(jsonl, "_answer", fail_once)
+    monkeypatch.setattr(layout, "_answer", fail_once)
     result = tokenbox("layout", "--jsonl", stdin=LINE * 2)
     first, second = map(json.loads, result.out.splitlines())
     assert (first["error"]["code"], second["text"], result.status) == ("internal_error", "x", 1)

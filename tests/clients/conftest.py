@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.gateway.running import free_port, start_gateway
+from tests.gateway.running import start_gateway
+from tests.services import free_port
+from tests.waiting import SECONDS, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,15 +27,14 @@ def upstream() -> Iterator[str]:
     port = free_port()
     process = subprocess.Popen([sys.executable, Path(__file__).with_name("upstream.py"), str(port)])
     url = f"http://127.0.0.1:{port}"
-    deadline = time.monotonic() + 30
-    while True:
+
+    def answers() -> bool:
         assert process.poll() is None
-        assert time.monotonic() < deadline
-        try:
-            with urllib.request.urlopen(f"{url}/told", timeout=5):
-                break
-        except urllib.error.URLError:
-            time.sleep(0.02)
+        with suppress(urllib.error.URLError), urllib.request.urlopen(f"{url}/told", timeout=SECONDS):
+            return True
+        return False
+
+    until(answers, "a start of the upstream")
     yield url
     process.kill()
     process.wait()

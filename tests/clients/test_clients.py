@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.waiting import SECONDS
+
 if TYPE_CHECKING:
     from tests.gateway.running import StartGateway
     from tests.llama.server import StartLlama
@@ -23,7 +25,6 @@ HERE = Path(__file__).parent
 TEXT = "Hello there"
 CALLED = [["get_weather", {"city": "Paris"}]]
 OPENAI = {"code": "context_length_exceeded", "param": "messages", "type": "invalid_request_error"}
-SECONDS = 120
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import pytest
 
 import tokenbox
 from tests.compose.independent import HOSTILE
+from tests.waiting import SECONDS
 from tokenbox.tokenizers import CountCache, get
 
 ROOT = Path(__file__).parents[2]
@@ -73,7 +74,7 @@ def test_processes_and_hash_seeds(seed: str, expected: list[list[str]]) -> None:
         cwd=ROOT,
         capture_output=True,
         check=True,
-        timeout=60,
+        timeout=SECONDS,
     )
     assert json.loads(done.stdout) == expected
 

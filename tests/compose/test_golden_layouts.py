@@ -26,9 +26,11 @@ def shown(result: tokenbox.Layout | tokenbox.ContextCriticalOverflow, budget: in
     )
     for section in result.sections:
         lines.append(f"  {section.id}: {section.decision.value} {section.base_size} -> {section.size}")
+        lines += [f"    as {section.form}"] * (section.form is not None)
         lines += [
             f"    {step.action.value} {step.before} -> {step.after}: {step.why}" for step in section.steps
         ]
+    lines += [f"  ! {warned.message}" for warned in result.warnings]
     return "\n".join(
         [*lines, "--- text, one line of it per line", *map(ascii, result.text.splitlines(keepends=True)), ""]
     )
@@ -42,11 +44,11 @@ def test_there_are_cases() -> None:
 def test_golden_layout(case: str, golden: Callable[[str, str], None]) -> None:
     given: dict[str, Any] = json.loads((GOLDEN / "layout" / f"{case}.in.json").read_text(encoding="utf-8"))
     count = COUNTERS[given["tokenizer"]]
-    exact = count(given["separator"].join(s["content"] for s in given["sections"] if s["content"]))
+    contents = [tokenbox.Section.of(section).content for section in given["sections"]]
+    exact = count(given["separator"].join(content for content in contents if content))
     budgets = sorted({0, 1, *given["budgets"], exact - 1, exact})
-    results = tokenbox.whatif(
-        given["sections"], budgets, given["tokenizer"], given["separator"], reclaim=given["reclaim"]
-    )
+    options = {name: given[name] for name in ("policy", "groups", "reclaim") if name in given}
+    results = tokenbox.whatif(given["sections"], budgets, given["tokenizer"], given["separator"], **options)
     for budget, result in zip(budgets, results, strict=True):
         if isinstance(result, tokenbox.Layout):
             assert result.total == count(result.text) <= budget

@@ -18,8 +18,9 @@ from tests import reference_box
 from tests.compose.independent import COUNTERS, HOSTILE, SEPARATORS
 from tests.effort import examples
 from tokenbox import Action, ContextCriticalOverflow, Decision, Layout, Section, layout, whatif
-from tokenbox.compose.lay_out import SMALL
+from tokenbox.compose.sections import SMALL
 from tokenbox.content.lenses import parse_pipeline
+from tokenbox.content.section import Group, Text
 from tokenbox.tokenizers import CountCache, get
 
 if TYPE_CHECKING:
@@ -446,7 +447,15 @@ CHANGES: dict[str, Any] = {
     "role": "system",
     "extra": ("more", "and less"),
     "keep": "tail",
+    "cut": "word",
+    "marker": "[{tokens} tokens]",
+    "forms": ("trim", Text("own")),
+    "max": 10,
+    "group": "h",
+    "with_": "c",
+    "items": ("one  two three four",),
 }
+DEGRADED = {"forms", "max", "group", "with_"}
 
 
 def test_every_field_of_a_section_is_covered() -> None:
@@ -457,12 +466,18 @@ def test_every_field_of_a_section_is_covered() -> None:
 @pytest.mark.parametrize("budget", [4, 12, 100])
 def test_the_digest_changes_with_every_field_of_a_section(field: str, budget: int) -> None:
     def made(section: Section) -> Layout:
-        return layout([section, OTHER], budget, "o200k_base")
+        if field not in DEGRADED:
+            return layout([section, OTHER], budget, "o200k_base")
+        groups = {"g": Group("g"), "h": Group("h")}
+        others = [OTHER, Section("c", "seven", shrink=1)]
+        return layout([section, *others], budget, "o200k_base", policy="degrade", groups=groups)
 
-    changed = made(dataclasses.replace(BASE, **{field: CHANGES[field]}))
-    assert changed.digest != made(BASE).digest
-    assert made(BASE).digest == made(Section.of(BASE.to_dict())).digest
-    assert not made(BASE).diff(changed).same
+    base = dataclasses.replace(BASE, strategy=None) if field == "forms" else BASE
+    changed = dataclasses.replace(base, **{field: CHANGES[field]})
+    assert made(changed).digest != made(base).digest
+    assert made(base).digest == made(Section.of(base.to_dict())).digest
+    assert made(changed).digest == made(Section.of(changed.to_dict())).digest
+    assert not made(base).diff(made(changed)).same
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,8 +13,7 @@ from tests import reference_ladder
 from tests.compose.block_lists import block_lists, with_priorities
 from tests.compose.independent import COUNTERS
 from tests.effort import examples
-from tokenbox.compose.block_record import BlockLayout, Verbosity
-from tokenbox.compose.render_blocks import render_blocks
+from tokenbox.compose.blocks import BlockLayout, Verbosity, render_blocks
 from tokenbox.content.block_kinds import BlockType, Lang, MediaType, Priority, Role
 from tokenbox.content.blocks import (
     AnnotationBlock,
@@ -33,8 +32,7 @@ from tokenbox.errors import (
     TokenizerError,
 )
 from tokenbox.render.markup import Framed, Markup
-from tokenbox.render.modes import MARKUPS
-from tokenbox.render.templates import Mode
+from tokenbox.render.registry import BUILTIN, RENDERERS
 from tokenbox.render.xml import XML
 from tokenbox.tokenizers.cache import CountCache
 
@@ -43,7 +41,7 @@ if TYPE_CHECKING:
 
     from tokenbox.content.blocks import Block
 
-modes = st.sampled_from(Mode)
+modes = st.sampled_from(BUILTIN)
 COUNTED = ["utf8-bytes", "chars4", "o200k_base", "code-aware", "facet-units"]
 
 
@@ -51,7 +49,7 @@ def rendered(
     blocks: list[Block],
     tokenizer: str | Callable[[str], int],
     budget: int | None,
-    mode: Mode,
+    mode: str,
     *,
     soft: bool = False,
     cache: CountCache | None = None,
@@ -76,7 +74,7 @@ def assert_sound(result: BlockLayout, count: Callable[[str], int]) -> None:
 @pytest.mark.parametrize("name", COUNTED)
 @given(block_lists, st.integers(0, 400), modes)
 def test_a_hard_budget_is_never_exceeded_by_an_independent_count(
-    name: str, blocks: list[Block], budget: int, mode: Mode
+    name: str, blocks: list[Block], budget: int, mode: str
 ) -> None:
     result = rendered(blocks, name, budget, mode)
     if result is not None:
@@ -84,7 +82,7 @@ def test_a_hard_budget_is_never_exceeded_by_an_independent_count(
 
 
 @given(block_lists, st.integers(0, 60), modes)
-def test_nor_by_a_counter_of_which_nothing_is_known(blocks: list[Block], budget: int, mode: Mode) -> None:
+def test_nor_by_a_counter_of_which_nothing_is_known(blocks: list[Block], budget: int, mode: str) -> None:
     def words(text: str) -> int:
         return len(text.split())
 
@@ -96,7 +94,7 @@ def test_nor_by_a_counter_of_which_nothing_is_known(blocks: list[Block], budget:
 
 @pytest.mark.parametrize("name", ["utf8-bytes", "chars4", "o200k_base"])
 @given(block_lists, st.integers(0, 400), modes)
-def test_the_slow_reference_decides_the_same(name: str, blocks: list[Block], budget: int, mode: Mode) -> None:
+def test_the_slow_reference_decides_the_same(name: str, blocks: list[Block], budget: int, mode: str) -> None:
     try:
         text, forms = reference_ladder.lay_out(blocks, budget, COUNTERS[name], mode)
     except reference_ladder.Overflow:
@@ -113,7 +111,7 @@ def test_the_slow_reference_decides_the_same(name: str, blocks: list[Block], bud
 
 @pytest.mark.parametrize("name", ["utf8-bytes", "o200k_base"])
 @given(block_lists, modes)
-def test_an_exact_fit_changes_nothing_and_one_less_does(name: str, blocks: list[Block], mode: Mode) -> None:
+def test_an_exact_fit_changes_nothing_and_one_less_does(name: str, blocks: list[Block], mode: str) -> None:
     ample = render_blocks(blocks, name, 10**6, mode)
     assert {step.rule for step in ample.log} <= {Rule.CLASS}
     exact = render_blocks(blocks, name, ample.total, mode)
@@ -123,7 +121,7 @@ def test_an_exact_fit_changes_nothing_and_one_less_does(name: str, blocks: list[
 
 
 @given(block_lists, st.integers(0, 300), modes, st.booleans())
-def test_the_same_input_has_the_same_digest(blocks: list[Block], budget: int, mode: Mode, soft: bool) -> None:
+def test_the_same_input_has_the_same_digest(blocks: list[Block], budget: int, mode: str, soft: bool) -> None:
     one = rendered(blocks, "o200k_base", budget, mode, soft=soft)
     two = rendered(blocks, "o200k_base", budget, mode, soft=soft, cache=CountCache())
     assert one == two
@@ -134,7 +132,7 @@ def test_the_same_input_has_the_same_digest(blocks: list[Block], budget: int, mo
 
 @given(block_lists, st.integers(0, 300), modes)
 def test_soft_is_over_only_by_critical_blocks_and_forced_placeholders(
-    blocks: list[Block], budget: int, mode: Mode
+    blocks: list[Block], budget: int, mode: str
 ) -> None:
     result = rendered(blocks, "utf8-bytes", budget, mode, soft=True)
     if result is None or not result.over:
@@ -185,7 +183,7 @@ def test_the_least_urgent_class_is_merged_first_and_its_line_goes_first() -> Non
     blocks = with_priorities(files, [Priority.HIGH] * 2 + [Priority.NORMAL] * 2 + [Priority.LOW] * 2)
     lines = []
     for budget in range(130, 10, -1):
-        result = rendered(blocks, "o200k_base", budget, Mode.MINIMAL)
+        result = rendered(blocks, "o200k_base", budget, "minimal")
         if result is not None:
             assert_sound(result, COUNTERS["o200k_base"])
             lines.append(tuple(line.priority.display for line in result.merged))
@@ -220,8 +218,8 @@ def example() -> list[Block]:
     )
 
 
-@pytest.mark.parametrize("mode", Mode)
-def test_golden_at_every_budget_that_matters(mode: Mode, golden: Callable[[str, str], None]) -> None:
+@pytest.mark.parametrize("mode", BUILTIN)
+def test_golden_at_every_budget_that_matters(mode: str, golden: Callable[[str, str], None]) -> None:
     exact = render_blocks(example(), "o200k_base", 10**6, mode).total
     parts = []
     for label, budget in [
@@ -239,7 +237,7 @@ def test_golden_at_every_budget_that_matters(mode: Mode, golden: Callable[[str, 
             except (EmptyInput, ContextCriticalOverflow) as error:
                 body = f"{error.code}: {error}"
             parts.append(f"===== budget {label}{' soft' if soft else ''}\n{body}\n")
-    golden(f"blocks/example.{mode.value}.txt", "\n".join(parts))
+    golden(f"blocks/example.{mode}.txt", "\n".join(parts))
 
 
 # Options
@@ -358,7 +356,7 @@ def test_each_form_is_rendered_at_most_once_and_only_if_it_can_matter(
 ) -> None:
     watched = Watched(**{field.name: getattr(XML, field.name) for field in fields(XML)})
     object.__setattr__(watched, "rendered", [])
-    monkeypatch.setitem(cast("dict[Mode, Markup]", MARKUPS), Mode.XML, watched)
+    monkeypatch.setitem(RENDERERS, "xml", watched)
     small: list[Block] = [CodeBlock(Lang.GO, f"small/{i}.go", b"word " * (20 + i)) for i in range(30)]
     large: list[Block] = [CodeBlock(Lang.GO, f"large/{i}.go", b"word " * 20_000) for i in range(9)]
     result = render_blocks(small + large, "o200k_base", budget)
@@ -414,7 +412,7 @@ def test_an_inconsistent_counter_is_an_error_and_no_endless_search() -> None:
 
 @settings(max_examples=examples(30))
 @given(block_lists, st.sampled_from([Verbosity.FULL, Verbosity.SUMMARY]), modes)
-def test_full_and_summary_ignore_the_budget(blocks: list[Block], verbosity: Verbosity, mode: Mode) -> None:
+def test_full_and_summary_ignore_the_budget(blocks: list[Block], verbosity: Verbosity, mode: str) -> None:
     result = render_blocks(blocks, "o200k_base", 1, mode, verbosity=verbosity)
     assert result.text == render_blocks(blocks, "o200k_base", None, mode, verbosity=verbosity).text
     assert result.over == COUNTERS["o200k_base"](result.text) - 1

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -15,10 +16,10 @@ from hypothesis import strategies as st
 from tests.effort import examples
 from tokenbox.config import Config, ConfigError, forget, init, load, read_state, remember, write_setting
 from tokenbox.config.errors import Code
+from tokenbox.config.trust import own_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 ALONE = {"TOKENBOX_USER_CONFIG": ""}
 
@@ -237,7 +238,9 @@ def test_a_state_that_cannot_be_used_is_told_of_and_ignored(tmp_path: Path, cont
     (tmp_path / ".tokenbox" / "state.json").write_bytes(content.encode("latin-1"))
     found = load(tmp_path, ALONE)
     assert found.value("model") is None
-    assert bool(found.problems) == (not content.endswith("7}}"))
+    (problem,) = found.problems
+    assert "state.json" in problem
+    assert ("tokenbox config forget model" in problem) == content.endswith("7}}")
     remember(tmp_path, "model", "new")
     assert load(tmp_path, ALONE).value("model") == "new"
     assert load(tmp_path, ALONE).problems == ()
@@ -250,7 +253,7 @@ def test_a_choice_is_remembered_until_it_is_forgotten(tmp_path: Path) -> None:
     forget(tmp_path, "model")
     assert load(tmp_path, ALONE).value("model") is None
     for key, value in [("policy.headroom", "0.1"), ("nonsense", 1), ("model", 7)]:
-        with pytest.raises(ConfigError, match="nothing to remember"):
+        with pytest.raises(ConfigError, match=r"cannot be remembered|must be"):
             remember(tmp_path, key, value)
 
 
@@ -345,8 +348,8 @@ def test_init_writes_what_can_be_read_and_overwrites_only_if_told(tmp_path: Path
         ("", "model", "m", 'model = "m"\n'),
         ("", "policy.headroom", "0.10", '[policy]\nheadroom = "0.10"\n'),
         ("# mine\n[policy] # p\nmax_ctx = 5\n", "policy.max_ctx", "6", "# mine\n[policy] # p\nmax_ctx = 6\n"),
-        ("[policy]\nmax_ctx = 5", "policy.headroom", "0", '[policy]\nheadroom = "0"\nmax_ctx = 5\n'),
-        ("[policy]\nmax_ctx = 5\n", "model", "m", 'model = "m"\n[policy]\nmax_ctx = 5\n'),
+        ("[policy]\nmax_ctx = 5", "policy.headroom", "0", '[policy]\nmax_ctx = 5\nheadroom = "0"\n'),
+        ("[policy]\nmax_ctx = 5\n", "model", "m", 'model = "m"\n\n[policy]\nmax_ctx = 5\n'),
         (
             "[tokenizers]\nbaselines = [\n  'gpt-bpe', # x\n]\nheuristic = true\n",
             "tokenizers.baselines",
@@ -355,22 +358,28 @@ def test_init_writes_what_can_be_read_and_overwrites_only_if_told(tmp_path: Path
         ),
         ("[shell]\n", 'models."a.b".max_ctx', "7", '[shell]\n\n[models."a.b"]\nmax_ctx = 7\n'),
         ("policy.max_ctx = 5\r\n", "policy.max_ctx", "6", "policy.max_ctx = 6\n"),
-        ("policy = {max_ctx = 5, headroom = 0.1}\n", "policy.max_ctx", "6", None),
+        (
+            "policy = {max_ctx = 5, headroom = 0.1}\n",
+            "policy.max_ctx",
+            "6",
+            "policy = {max_ctx = 6, headroom = 0.1}\n",
+        ),
+        (
+            "[policy]  # p\nmax_ctx = 5  # five\n# end\n\n[shell]\nprompt = 'x'\n",
+            "policy.max_ctx",
+            "6",
+            "[policy]  # p\nmax_ctx = 6  # five\n# end\n\n[shell]\nprompt = 'x'\n",
+        ),
     ],
 )
 def test_a_setting_is_written_where_it_belongs(
-    tmp_path: Path, before: str, key: str, value: str, after: str | None
+    tmp_path: Path, before: str, key: str, value: str, after: str
 ) -> None:
     loaded(tmp_path, before)
     file = tmp_path / ".tokenbox" / "config.toml"
-    if after is None:
-        with pytest.raises(ConfigError, match="by hand"):
-            write_setting(tmp_path, key, value)
-        assert file.read_bytes().decode() == before
-    else:
-        write_setting(tmp_path, key, value)
-        assert file.read_text() == after
-        assert str(load(tmp_path, ALONE).value(key)) in (value, "('gpt-bpe', 'llama3-bpe')")
+    write_setting(file, key, value)
+    assert file.read_text() == after
+    assert str(load(tmp_path, ALONE).value(key)) in (value, "('gpt-bpe', 'llama3-bpe')")
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=30)
@@ -385,7 +394,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 def test_what_is_written_is_what_is_read(tmp_path: Path, writes: list[tuple[str, str]]) -> None:
     loaded(tmp_path, "# a comment\n[policy]\nheadroom = 0.1\n")
     for key, text in writes:
-        write_setting(tmp_path, key, text)
+        write_setting(tmp_path / ".tokenbox" / "config.toml", key, text)
     found = load(tmp_path, ALONE)
     assert {key: found.value(key) for key in dict(writes)} == dict(writes)
     assert found.source("policy.headroom").startswith(".tokenbox/config.toml:")
@@ -394,7 +403,7 @@ def test_what_is_written_is_what_is_read(tmp_path: Path, writes: list[tuple[str,
 @pytest.mark.parametrize(("key", "value"), [("models.x.key_env", KEY), ("model", KEY), ("models.x.key", "x")])
 def test_a_key_is_not_written(tmp_path: Path, key: str, value: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        write_setting(tmp_path, key, value)
+        write_setting(tmp_path / ".tokenbox" / "config.toml", key, value)
     assert KEY not in str(caught.value.to_dict())
     assert not (tmp_path / ".tokenbox" / "config.toml").exists()
 
@@ -404,7 +413,7 @@ def test_a_config_that_is_wrong_is_not_made_worse(tmp_path: Path) -> None:
     file = tmp_path / ".tokenbox" / "config.toml"
     file.write_text("model = [\n")
     with pytest.raises(ConfigError, match="not valid TOML"):
-        write_setting(tmp_path, "model", "m")
+        write_setting(tmp_path / ".tokenbox" / "config.toml", "model", "m")
     assert file.read_text() == "model = [\n"
 
 
@@ -415,3 +424,12 @@ def test_a_star_is_a_name_only_where_it_is_a_pattern(tmp_path: Path) -> None:
         loaded(tmp_path, '[catalog."*"]\nprice_input = 5')
     with pytest.raises(ConfigError, match=r"Did you mean models\.NAME\.max_ctx\?"):
         found.value("models.gpt.max_ctx.x")
+
+
+def test_a_projects_file_names_no_keys(tmp_path: Path) -> None:
+    found = loaded(tmp_path, "[proof]\nsign_with = 'key'\n")
+    with pytest.raises(ConfigError, match=r"config set --user proof\.sign_with"):
+        own_paths(found.setting("proof.sign_with"))
+    own = load(tmp_path, ALONE | {"TOKENBOX_PROOF_SIGN_WITH": "~/key"})
+    assert own_paths(own.setting("proof.sign_with")) == [Path("~/key").expanduser()]
+    assert own_paths(own.setting("proof.trusted")) == []

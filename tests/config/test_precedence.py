@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import json
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from tokenbox.config import KEYS, Level, load, remember
+from tokenbox.config import KEYS, Level, forget, load, remember
 from tokenbox.config.errors import ConfigError
 from tokenbox.config.keys import ANY, Kind, key_text
 
@@ -245,3 +246,36 @@ def test_the_policy_of_a_model(tmp_path: Path, case: Policy) -> None:
     assert policy.headroom == Decimal(value)
     assert policy.sources["headroom"].endswith(source)
     assert set(policy.sources) == {"max_ctx", "reserve_out", "headroom", "strategy", "tokenizer"}
+
+
+def test_choices_per_model_are_remembered(tmp_path: Path) -> None:
+    (tmp_path / ".tokenbox").mkdir()
+    (tmp_path / ".tokenbox" / "config.toml").write_text("[models.gpt-5]\nmax_ctx = 50\nreserve_out = 5\n")
+    remember(tmp_path, "models.gpt-5.max_ctx", "100_000")
+    remember(tmp_path, "models.gpt-5.strategy", "window")
+    found = load(tmp_path, {}).policy_for("gpt-5")
+    assert (found.max_ctx, found.reserve_out, found.strategy) == (100_000, 5, "window")
+    assert found.sources["max_ctx"] == ".tokenbox/state.json"
+    stated = load(tmp_path, {}).stated("gpt-5")
+    assert stated.context_window is not None
+    assert stated.context_window.value == 100_000
+    forget(tmp_path, "models.gpt-5.max_ctx")
+    assert load(tmp_path, {}).policy_for("gpt-5").max_ctx == 50
+    for key, value in (("policy.headroom", "0.1"), ("models.gpt-5.max_ctx", "many"), ("nothing", "1")):
+        with pytest.raises(ConfigError):
+            remember(tmp_path, key, value)
+    with pytest.raises(ConfigError, match="nothing is remembered"):
+        forget(tmp_path, "models.gpt-5.max_ctx")
+
+
+def test_what_stands_in_the_state_and_is_not_understood_is_said(tmp_path: Path) -> None:
+    (tmp_path / ".tokenbox").mkdir()
+    values = {"model": "gpt-5", "policy.headroom": "0.5", "no.such.key": 1, "models.gpt-5.max_ctx": -4}
+    (tmp_path / ".tokenbox" / "state.json").write_text(json.dumps({"version": 1, "values": values}))
+    found = load(tmp_path, {})
+    assert found.value("model") == "gpt-5"
+    assert found.value("policy.headroom") == 0
+    assert len(found.problems) == 3
+    assert all(
+        "not understood" in problem and "tokenbox config forget" in problem for problem in found.problems
+    )

@@ -38,8 +38,24 @@ SPELLINGS = [
     "first_sentences(3)",
     "json_minify",
     "strip_markdown",
+    "logs",
+    "logs(context=0)",
+    "diff",
+    "diff(0)",
+    "traceback",
+    'traceback("a")',
+    "test_report",
+    "json_shorten",
+    "json_shorten(text=2, items=1)",
+    "json_shorten(0, 0)",
+    "json_table",
+    'json_table("a, b.c", rows=1)',
+    'select("a b", lines=2)',
+    'select("", lines=0)',
+    "markdown_sections",
+    'markdown_sections("a, b")',
 ]
-EXTRA = ["outline", 'outline("python")', 'outline("javascript")', 'outline("rust")']
+EXTRA = ["html_to_text", "outline", 'outline("python")', 'outline("javascript")', 'outline("rust")']
 
 PIECES = st.sampled_from(
     [
@@ -66,7 +82,58 @@ PIECES = st.sampled_from(
     ]
 )
 HOSTILE = st.lists(PIECES, max_size=40).map("".join)
-ANY = st.text(st.characters(codec=None), max_size=60) | HOSTILE
+# Lines as tools write them, in any order.
+TOOLS = """\
+@@ -1,3 +1,4 @@
+@@ -1 +1,2 @@ f
++a
+-b
+ c
+ d
+\\ No newline
+diff --git a b
+--- a/x
++++ b/yarn.lock
+index 12..34
+  File "a", line 1, in f
+    x
+Traceback:
+  File "/lib/python3/b", line 2, in g
+  at x (node:y:1:2)
+  at z.f(A.java:1)
+ValueError: 1
+ok 1 - x
+not ok 2
+t.py ..F.
+t.py .... [ 9%]
+--- PASS: T (0.0s)
+test a ... ok
+2024-01-01 12:00:00 INFO a 1
+2024-01-01 12:00:01 INFO a 2
+2024-01-01 12:00:01 INFO a 2 [x3]
+12:00:02 ERROR b 1
+  at c
+x [x2]
+x
+
+# A
+## B
+words a
+```
+[... 3 lines left out ...]
+<div>
+<p>a</p>
+&lt;p&gt;
+<script>1</script>
+"""
+LINES = st.lists(st.sampled_from(TOOLS.splitlines(keepends=True)), max_size=24).map("".join)
+SAID = ["[... 3 characters left out ...]", "[... 1 item left out ...]"]
+JSON = st.recursive(
+    st.sampled_from([None, True, 1, 1.5, "", "a", "abc", *SAID]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=12,
+).map(json.dumps)
+ANY = st.text(st.characters(codec=None), max_size=60) | HOSTILE | LINES | JSON
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS + EXTRA)
@@ -161,7 +228,12 @@ def test_case_mapping_settles_for_every_character() -> None:
         ("head(tokens=3)", "abcdef", "abc"),
         ("tail(tokens=3)", "abcdef", "def"),
         ("head(tokens=2)", "ae\u0301", "a"),
-        ("dedup_lines", "a\nb\na\n\n\nb", "a\nb\n\n\n"),
+        ("dedup_lines", "a\nb\na\n\n\nb", "a [x2]\nb [x2]\n\n\n"),
+        (
+            "dedup_lines",
+            "if x:\n    y()\n    y()\nz\nif x:\n    w()\n",
+            "if x:\n    y() [x2]\nz\nif x:\n    w()\n",
+        ),
         ("first_sentences(1)", "See Dr. Who at 3.14, e.g. now. Then go.", "See Dr. Who at 3.14, e.g. now."),
         ("first_sentences(2)", "Title\n\nOne. Two.", "Title\n\nOne."),
         ("first_sentences(1)", "「好。」再見。", "「好。」"),
@@ -212,14 +284,16 @@ def test_strip_markdown(text: str, result: str) -> None:
     assert seen("strip_markdown", text) == result
 
 
-JSON = st.recursive(
+JSON_VALUES: st.SearchStrategy[object] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
 
-@given(value=JSON, indent=st.integers(0, 3), ascii_only=st.booleans())
+@given(value=JSON_VALUES, indent=st.integers(0, 3), ascii_only=st.booleans())
 def test_json_minify_agrees_with_the_standard_library(value: object, indent: int, ascii_only: bool) -> None:
     pretty = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
     assert seen("json_minify", pretty) == json.dumps(value, separators=(",", ":"), ensure_ascii=ascii_only)

@@ -9,7 +9,8 @@ import socket
 
 import pytest
 
-from tokenbox.content.lenses import outline, parse_pipeline
+from tokenbox.content.lenses import definitions, outline, parse_pipeline
+from tokenbox.content.lenses.languages import BY_NAME
 from tokenbox.errors import LensSyntaxError, MissingExtra
 from tokenbox.tokenizers.utf8 import Utf8Bytes
 
@@ -45,7 +46,7 @@ SOURCES = {
         "package p\n\n// F does.\nfunc F(a int) int {\n"
         + BODY
         + "\n}\n\ntype T struct {\n\tA int\n}\n\nfunc (t T) M() {}\n",
-        ["// F does.", "func F(a int) int", "type T struct", "func (t T) M()"],
+        ["// F does.", "func F(a int) int", "type T struct", "\tA int", "func (t T) M()"],
     ),
     "rust": (
         "use std::fmt;\n/// Does.\n#[inline]\npub fn f(a: u8) -> u8 {\n"
@@ -61,7 +62,7 @@ SOURCES = {
         "#include <stdio.h>\n#define N 1\n/* Does. */\nstatic int f(int a) {\n"
         + BODY
         + "\n}\nint g(void);\n",
-        ["// Does.", "static int f(int a)", "int g(void);"],
+        ["#define N 1", "// Does.", "static int f(int a)", "int g(void);"],
     ),
     "cpp": (
         "#include <vector>\nnamespace n {\ntemplate <class T>\nT f(std::vector<T> a) {\n" + BODY + "\n}\n}\n",
@@ -105,7 +106,6 @@ def test_a_real_module() -> None:
     [
         "",
         "Plain words. import nothing, class of its own.\n" * 20,
-        "def f(:\n    broken\n" + "    x = (\n" * 20,
         "\ud800 def f(x):\n    pass\n",
     ],
 )
@@ -114,12 +114,161 @@ def test_what_is_no_source_is_unchanged(text: str) -> None:
     assert seen("outline('python')", text) == text
 
 
+MEMBERS = {
+    "csharp": (
+        """
+namespace N {
+  /// <summary>Does.</summary>
+  public class A : B {
+    const int K = 1;
+    public int P { get; set; }
+    public int F(int a) { return a; }
+  }
+  enum E { X, Y }
+}
+""",
+        ["const int K = 1;", "public int P { get; set; }", "public int F(int a)", "enum E", "X", "Y"],
+    ),
+    "php": (
+        """
+<?php
+class A extends B {
+  const K = 1;
+  public $x = 2;
+  public function f(int $a): int { return $a; }
+}
+""",
+        ["class A extends B", "const K = 1;", "public $x = 2;", "public function f(int $a): int"],
+    ),
+    "swift": (
+        """
+class A: B {
+  let x = 1
+  func f(_ a: Int) -> Int { return a }
+}
+enum E { case a, b }
+typealias T = Int
+""",
+        ["class A: B", "let x = 1", "func f(_ a: Int) -> Int", "case a, b", "typealias T = Int"],
+    ),
+    "kotlin": (
+        """
+class A(val x: Int) {
+    val y = 3
+    fun f(a: Int): Int { return a }
+}
+typealias T = Int
+""",
+        ["class A(val x: Int)", "val y = 3", "fun f(a: Int): Int", "typealias T = Int"],
+    ),
+    "scala": (
+        """
+class A(x: Int) {
+  val y = 3
+  def f(a: Int): Int = { a }
+}
+object Q { def z = 1 }
+""",
+        ["class A(x: Int)", "val y = 3", "def f(a: Int): Int =", "object Q"],
+    ),
+    "lua": (
+        """
+local M = {}
+function M.f(a)
+  return a
+end
+local K = 1
+""",
+        ["function M.f(a)", "local K = 1"],
+    ),
+    "css": (
+        """
+.a { color: red; }
+@media (x: y) { .b { c: d } }
+""",
+        [".a", ".b"],
+    ),
+    "sql": (
+        """
+CREATE TABLE a (
+  id int primary key
+);
+CREATE VIEW v AS SELECT 1;
+""",
+        ["CREATE TABLE a ( ..."],
+    ),
+    "typescript": (
+        """
+export type T = { a: string }
+export const K = 3
+export enum E { A, B }
+export class C {
+  private x = 1
+  go = (a: number) => {
+    return a
+  }
+}
+""",
+        ["export type T =", "a: string", "export const K = 3", "A", "private x = 1", "go = (a: number) =>"],
+    ),
+    "java": (
+        """
+class A {
+  static final int K = 1;
+  int f() { return 1; }
+}
+enum E { X, Y; int g() { return 2; } }
+""",
+        ["static final int K = 1;", "int f()", "X", "int g()"],
+    ),
+    "rust": (
+        """
+pub const K: u8 = 1;
+pub enum E { A(u8), B }
+pub struct S { pub x: u8 }
+type T = u8;
+""",
+        ["pub const K: u8 = 1;", "A(u8)", "B", "pub x: u8", "type T = u8;"],
+    ),
+    "python": (
+        """
+LIMIT = 3
+class Color(Enum):
+    RED = 1
+    x: int = 2
+    def f(self):
+        return 1
+""",
+        ["LIMIT = 3", "RED = 1", "x: int = 2", "def f(self):"],
+    ),
+}
+
+
+@pytest.mark.parametrize("language", MEMBERS)
+def test_members_stay(language: str) -> None:
+    source, wanted = MEMBERS[language]
+    pytest.importorskip(BY_NAME[language].module)
+    padded = source + "\n" * 40
+    lines = [line.strip() for line in seen(f"outline('{language}')", padded).splitlines()]
+    for line in wanted:
+        assert line in lines
+
+
+def test_an_error_leaves_out_its_node_and_nothing_else() -> None:
+    source = (
+        "def good(a):\n    return a\n\n\ndef bad(:\n    x = (\n\n\ndef fine(b):\n    return b\n" + "\n" * 40
+    )
+    result = seen("outline('python')", source)
+    assert "def good(a):" in result
+    assert len(result) < len(source)
+
+
 def test_nothing_is_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("an outline opened a socket")
 
     monkeypatch.setattr(socket, "socket", refuse)
-    outline._grammar.cache_clear()  # noqa: SLF001
+    definitions.grammar.cache_clear()
     for language, (source, _) in SOURCES.items():
         assert seen(f"outline('{language}')", source) != source
 

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenbox.content.lenses import lens_names, parse_pipeline, register_lens, registry
+from tokenbox.content.lenses import lens_names, parse_pipeline, register_lens
+from tokenbox.content.lenses.lens import KINDS
 from tokenbox.errors import DuplicateLens, LensError, LensSyntaxError, UnknownLens
 from tokenbox.tokenizers.utf8 import Utf8Bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 BYTES = Utf8Bytes()
 
 
 @pytest.fixture(autouse=True)
-def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_KINDS", dict(registry._KINDS))  # noqa: SLF001
+def own_registry() -> Iterator[None]:
+    before = dict(KINDS)
     parse_pipeline.cache_clear()
+    yield
+    KINDS.clear()
+    KINDS.update(before)
 
 
 @pytest.mark.parametrize(

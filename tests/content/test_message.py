@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenbox.content.exchanges import exchanges
+from tokenbox.content.items import read_items
 from tokenbox.content.message import InvalidMessage, Message, Part, PartKind, Role, ToolCall, check_messages
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -129,7 +130,7 @@ def test_exchanges() -> None:
     hello = {"role": "assistant", "content": "hello"}
     system = {"role": "system", "content": "s"}
     given = [system, hello, user(), calls("a", "b"), result("b"), result("a"), hello, system, user()]
-    found = exchanges(check_messages(given))
+    found = exchanges(read_items(given))
     assert [exchange.numbers for exchange in found] == [(1,), (2, 3, 4, 5, 6), (8,)]
     assert [exchange.rounds for exchange in found] == [(), ((3, 4, 5),), ()]
 
@@ -148,5 +149,5 @@ def test_exchanges() -> None:
 def test_a_result_answers_a_call_of_the_message_before_it(
     given: list[dict[str, Any]], rounds: list[tuple[int, ...]]
 ) -> None:
-    found = [r for exchange in exchanges(check_messages(given)) for r in exchange.rounds]
+    found = [r for exchange in exchanges(read_items(given)) for r in exchange.rounds]
     assert found == rounds

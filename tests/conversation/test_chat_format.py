@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import json
 import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.llama import model as models
-from tokenbox.content.message import Message, UndeclaredCost
-from tokenbox.conversation import fit, template
-from tokenbox.conversation.chat_format import ChatFormat, OpenAIFormat
-from tokenbox.conversation.llama_cpp import to_json as llama_json
-from tokenbox.conversation.template import ChatTemplate, TemplateError
+from tokenbox.compose import bound
+from tokenbox.compose.remembered import RememberedCounts
+from tokenbox.content.message import UndeclaredCost
+from tokenbox.content.request import read_request
+from tokenbox.conversation import fit, published, template
+from tokenbox.conversation.chat_format import ChatFormat
+from tokenbox.conversation.llama.syntax import TemplateError
+from tokenbox.conversation.pieces import MEDIA
+from tokenbox.conversation.published import OpenAIFormat
+from tokenbox.conversation.template import ChatTemplate
 from tokenbox.errors import TokenizerError, UnsupportedOperation, VocabularyError
 from tokenbox.tokenizers.protocol import BaseTokenizer, TokenizerIdentity
 from tokenbox.tokenizers.registry import get
@@ -176,35 +180,18 @@ def test_what_templates_use() -> None:
     assert ChatTemplate(source, now=dt.datetime(2026, 11, 21)).render({}) == '01g2026-11-21{"é": "<"}'  # noqa: DTZ001
 
 
-def test_numbers_as_the_server_writes_them() -> None:
-    given: list[object] = [
-        1.0,
-        0.1,
-        1e20,
-        123456789012345680.0,
-        -0.0,
-        10**18,
-        2**63,
-        2**64,
-        True,
-        None,
-        "é\x01",
-        {"a": []},
-    ]
-    assert llama_json(given) == (
-        "[1, 0.1, 1e+20, 1.23457e+17, -0, 1000000000000000000, -9223372036854775808, 1.84467e+19, "
-        'true, null, "é\\u0001", {"a": []}]'
-    )
-    assert llama_json({"b": 1, "a": [1]}, indent=2, sort_keys=True) == json.dumps(
-        {"b": 1, "a": [1]}, indent=2, sort_keys=True
-    )
-
-
 def test_arguments_that_are_no_json_are_refused(model: models.Model) -> None:
-    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{"}}
+    function = {"name": "f", "arguments": "{"}
+    call = {"id": "c", "type": "function", "function": function}
     messages: list[dict[str, Any]] = [*HI, {"role": "assistant", "content": None, "tool_calls": [call]}]
+    chat = ChatFormat.open(model.gguf)
     with pytest.raises(TemplateError, match="no JSON"):
-        ChatFormat.open(model.gguf).count_messages(messages)
+        chat.count_messages(messages)
+    function["arguments"] = "{}"
+    # Not to be sent before the tool has answered, but counted on the way there.
+    assert chat.count_messages(messages) > 10
+    assert not chat.exact_for(messages)
+    assert chat.exact_for([*messages, {"role": "tool", "tool_call_id": "c", "content": "x"}])
 
 
 @pytest.mark.parametrize(
@@ -318,19 +305,32 @@ def test_openai_tools_are_an_estimate() -> None:
 def test_media_cost_what_they_declare(model: models.Model) -> None:
     image: dict[str, Any] = {"type": "image_url", "image_url": {"url": "data:,"}}
     message = {"role": "user", "content": [{"type": "text", "text": "hi"}, image]}
-    chat = ChatFormat.openai("gpt-4o")
+    plain = ChatFormat.openai("gpt-4o").count_messages([{"role": "user", "content": "hi"}])
+    for media_tokens, cost in ((None, 1_000), (85, 85), (lambda part: len(part.kind), 5)):
+        chat = OpenAIFormat(older=False, published=True, media_tokens=media_tokens)
+        assert chat.count_messages([message]) == plain + cost
+        claimed = {**message, "content": [{"type": "text", "text": "hi"}, {**image, "tokens": 0}]}
+        assert chat.count_messages([claimed]) == plain + cost  # what a client says of its own cost
+    chat = OpenAIFormat(older=False, published=True, media_tokens="declared")
     with pytest.raises(UndeclaredCost):
         chat.count_messages([message])
     message["content"] = [{"type": "text", "text": "hi"}, {**image, "tokens": 85}]
-    plain = chat.count_messages([{"role": "user", "content": "hi"}])
     assert chat.count_messages([message]) == plain + 85
+    local = ChatFormat.open(model.gguf)
     with pytest.raises(TemplateError, match="Let the server count"):
-        ChatFormat.open(model.gguf).count_messages([message])
+        local.count_messages([message])
+    bare = local.count_request(read_request([{"role": "user", "content": [{"type": "text", "text": "hi"}]}]))
+    with_image = local.count_request(read_request([message]))
+    assert bare.exact
+    assert (with_image.total, with_image.exact) == (bare.total + MEDIA, False)
+    assert with_image.at_most > with_image.total
 
 
 @pytest.mark.parametrize("what", ["images", "texts", "names", "calls"])
 def test_what_is_remembered_of_messages_has_an_end(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Megabytes of a message that are not counted, or too many to be worth it, are let go of."""
+    monkeypatch.setattr(published, "COUNTS", RememberedCounts(500_000))
+    monkeypatch.setattr(bound, "COUNTS", RememberedCounts(500_000))
 
     def message(number: int) -> dict[str, Any]:
         large = f"{number}{'a ' * 1_000_000}"
@@ -346,7 +346,8 @@ def test_what_is_remembered_of_messages_has_an_end(what: str, monkeypatch: pytes
         return made[what]
 
     chat = OpenAIFormat(older=False, published=True)
-    monkeypatch.setattr(chat, "_tokenizer", get("utf8-bytes"))
+    monkeypatch.setattr(chat, "tokenizer", get("utf8-bytes"))
+    monkeypatch.setattr(chat, "bound", bound.Bound(get("utf8-bytes")))
     tracemalloc.start()
     try:
         for number in range(10):
@@ -360,17 +361,17 @@ def test_what_is_remembered_of_messages_has_an_end(what: str, monkeypatch: pytes
 def test_a_server_that_is_asked_asynchronously() -> None:
     asked = []
 
-    async def count(messages: list[dict[str, Any]], tools: object, add: bool) -> int:
-        asked.append((messages, tools, add))
+    async def count(body: dict[str, Any]) -> int:
+        asked.append(body)
         await asyncio.sleep(0)
         return 7
 
     chat = ChatFormat.from_server(count, "far")
-    with pytest.raises(UnsupportedOperation, match="acount_messages"):
+    with pytest.raises(UnsupportedOperation, match="acount_request"):
         chat.count_messages(HI)
-    assert asyncio.run(chat.acount_messages([Message.of(HI[0])])) == 7
+    assert asyncio.run(chat.acount_request(read_request(HI))).total == 7
     assert chat.count_messages(HI) == 7
-    assert asked == [(HI, None, True)]
+    assert asked == [{"messages": HI}]
 
 
 def test_a_server_that_says_nonsense() -> None:

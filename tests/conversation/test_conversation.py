@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenbox.content.message import InvalidMessage, Message, UndeclaredCost
-from tokenbox.conversation import Conversation, Evicted
+from tokenbox.conversation import Conversation as RequestConversation
+from tokenbox.conversation import Evicted
 from tokenbox.conversation.conversation import SUMMARY_HEADING
-from tokenbox.errors import InvalidBudget, TokenizerError
+from tokenbox.conversation.pieces import MEDIA
+from tokenbox.errors import InvalidBudget, TokenizerError, UnknownTokenizer
 
 if TYPE_CHECKING:
     import tokenbox
@@ -19,20 +23,56 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+# Of bare texts, so that sizes are easy to follow; what markers count has its own tests.
+Conversation = partial(RequestConversation, markers=False)
 CALL = {"id": "c", "type": "function", "function": {"name": "add", "arguments": "{}"}}
 CALLS = {"role": "assistant", "content": None, "tool_calls": [CALL]}
 RESULT = {"role": "tool", "content": "three", "tool_call_id": "c"}
 
 
-def test_without_a_counter_it_is_characters_by_four() -> None:
-    conversation = Conversation("")
+def test_without_a_counter_it_is_the_larger_of_two_vocabularies_and_a_margin() -> None:
+    conversation, named = RequestConversation(""), RequestConversation("", "two-vocabularies")
     conversation.user("hello world")
-    assert conversation.estimate_tokens() == 2
-    assert not conversation.exact
+    named.user("hello world")
+    count = conversation.request_count()
+    assert (count.by, count.exact) == ("margin", False)
+    assert count == named.request_count()
+    bare = Conversation("", "chars4", markers=False)
+    bare.user("hello world")
+    assert bare.estimate_tokens() == 2
+    assert not bare.exact
+
+
+def test_a_models_name_says_who_counts() -> None:
+    conversation = RequestConversation("You help.", "gpt-4o")
+    conversation.user("hello world")
+    assert (conversation.estimate_tokens(), conversation.exact) == (16, True)
+    conversation.count = "gpt-5"
+    assert (conversation.estimate_tokens(), conversation.exact) == (16, False)
+    conversation.count = "o200k_base"
+    assert conversation.estimate_tokens() > 16
+    conversation.count = "gpt-4"
+    assert conversation.exact
+    conversation.count = "a model that nobody knows"
+    with pytest.raises(UnknownTokenizer):
+        conversation.estimate_tokens()
+
+
+def test_integers_of_other_libraries_are_integers() -> None:
+    kind: Any = np.int64
+    conversation = Conversation("abc", lambda text: kind(len(text)), kind(2), kind(9))
+    conversation.user("abcd")
+    assert conversation.estimate_tokens() == 7
+    conversation.user("abcd")
+    assert conversation.enforce_budget().total == 7
+    with pytest.raises(InvalidBudget):
+        Conversation("", token_budget=np.float64(3))  # type: ignore[arg-type]
+    with pytest.raises(TokenizerError):
+        Conversation("abc", lambda _: np.float64(3)).estimate_tokens()  # type: ignore[arg-type,return-value]
 
 
 def test_a_system_prompt_alone_over_the_budget_returns_at_once() -> None:
-    conversation = Conversation("x" * 500, token_budget=100, max_turns=100)
+    conversation = Conversation("x" * 500, "chars4", token_budget=100, max_turns=100)
     assert conversation.estimate_tokens() == 125
     result = conversation.enforce_budget()
     assert (result.evicted, result.steps, result.total, result.over) == ((), (), 125, 25)
@@ -105,7 +145,7 @@ def test_recount_of_a_function_without_a_prompt_to_tell_by() -> None:
 
 def test_the_system_prompt_and_the_tools_may_change() -> None:
     conversation = Conversation("abc", len, tools=[{"type": "function"}])
-    assert conversation.estimate_tokens() == 3 + len('[{"type": "function"}]')
+    assert conversation.estimate_tokens() == 3 + len('{"type": "function"}')
     conversation.tools = None
     conversation.system = "abcdef"
     assert conversation.estimate_tokens() == 6
@@ -122,8 +162,11 @@ def test_calls_and_results_leave_together_and_a_waiting_call_stays() -> None:
     assert call in conversation.window
     conversation.add(RESULT)
     result = conversation.enforce_budget()
-    assert [m.role for m in result.evicted] == ["assistant", "tool"]
+    assert result.evicted == ()  # the model has not read it yet, and without it the question is too long
     assert not result.fits
+    conversation.token_budget = 9
+    conversation.assistant("3")
+    assert [m["role"] for m in conversation.enforce_budget().evicted] == ["assistant", "tool"]
 
 
 def test_a_call_that_was_given_up_leaves() -> None:
@@ -159,7 +202,7 @@ def test_items_add_up() -> None:
     conversation.pin(first)
     items = conversation.items()
     assert sum(item.tokens for item in items) == conversation.estimate_tokens()
-    assert [item.name for item in items] == ["system", "user", "assistant", "tool", "tools"]
+    assert [item.name for item in items] == ["system", "user", "assistant", "tool", "tools and markers"]
     assert [item.pinned for item in items] == [False, True, False, False, False]
 
 
@@ -213,7 +256,7 @@ def test_a_failing_summary_loses_nothing(returned: object, says: str) -> None:
     conversation.user("b" * 8)
     result = conversation.enforce_budget()
     assert result.fits
-    assert [m.text for m in result.evicted] == ["a" * 8]
+    assert [m["content"] for m in result.evicted] == ["a" * 8]
     assert result.failure is not None
     assert says in result.failure
     assert says in result.explain()
@@ -258,12 +301,14 @@ def test_an_image_costs_what_it_declares() -> None:
     image: dict[str, Any] = {"type": "image_url", "image_url": {"url": "data:,"}}
     conversation = Conversation("", len)
     conversation.add({"role": "user", "content": [image]})
+    assert conversation.estimate_tokens() == MEDIA
+    conversation.media_tokens = "declared"
     with pytest.raises(UndeclaredCost, match="image"):
         conversation.estimate_tokens()
     conversation.media_tokens = lambda part: 85 if part.kind == "image" else 0
     assert conversation.estimate_tokens() == 85
     conversation.add({"role": "user", "content": [{**image, "tokens": 7}, {"type": "text", "text": "abc"}]})
-    assert conversation.estimate_tokens() == 95
+    assert conversation.estimate_tokens() == 85 + 85 + 3
     assert "tokens" not in conversation.messages[1]["content"][0]
 
 
@@ -310,7 +355,7 @@ def test_calls_and_results_never_part(
             check(conversation, conversation.enforce_budget())
 
 
-def check(conversation: Conversation, result: tokenbox.conversation.Enforced) -> None:
+def check(conversation: RequestConversation, result: tokenbox.conversation.Enforced) -> None:
     sent = conversation.messages
     assert conversation.estimate_tokens() == result.total
     total = sum(len(Message.of(m).counted_text) for m in sent)
@@ -328,7 +373,7 @@ def test_a_summary_that_can_never_fit_costs_nothing() -> None:
     conversation = Conversation("s", len, token_budget=20, summarize=lambda _: "x" * 1_000)
     conversation.extend([{"role": "user", "content": f"hello{n}"} for n in range(5)])
     result = conversation.enforce_budget()
-    assert [message.text for message in result.evicted] == ["hello0", "hello1"]
+    assert [message["content"] for message in result.evicted] == ["hello0", "hello1"]
     assert result.total == 19
     assert "tokens too long" in str(result.failure)
     assert conversation.summary == ""

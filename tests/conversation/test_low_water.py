@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +16,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tokenbox.compose.requests import By, Count
 from tokenbox.content.message import Message, Role
-from tokenbox.conversation import AutoLowWater, Conversation, fit
+from tokenbox.conversation import AutoLowWater
+from tokenbox.conversation import Conversation as RequestConversation
+from tokenbox.conversation.fit import fit as fit_request
+from tokenbox.engine.reduction import enforce
 from tokenbox.engine.window import Kind, Limits, Reason, Window
 from tokenbox.errors import ContextCriticalOverflow, InvalidBudget
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from tokenbox.content.request import Request
 
+# Of bare texts, so that sizes are easy to follow.
+fit = partial(fit_request, markers=False)
+Conversation = partial(RequestConversation, markers=False)
 EAGER = st.sampled_from(["auto", AutoLowWater(Fraction(1, 3)), AutoLowWater(Fraction(4)), "0.6"])
 
 
@@ -32,16 +40,11 @@ class Whole:
 
     identity = TokenizerIdentity("whole", "1", hashlib.sha256(b"whole").hexdigest(), True)
 
-    def count_messages(
-        self,
-        messages: Sequence[Message | Mapping[str, object]],
-        tools: Sequence[Mapping[str, object]] | None = None,
-        *,
-        add_generation_prompt: bool = True,
-    ) -> int:
-        made = [Message.of(message) for message in messages]
+    def count_request(self, request: Request) -> Count:
+        made = request.messages
         again = sum(a.role is b.role is Role.TOOL for a, b in pairwise(made))
-        return sum(3 + len(m.counted_text) for m in made) - 2 * again + 2 * add_generation_prompt
+        total = sum(3 + len(m.counted_text) for m in made) - 2 * again + 2
+        return Count(total, True, total, By.SERVER)
 
 
 def turn(user: int, rounds: list[list[int]], answer: int, name: str) -> list[dict[str, Any]]:
@@ -119,7 +122,7 @@ def test_the_mark_by_hand() -> None:
         window.append(Kind.USER, 5)
         window.append(Kind.ANSWER, 5)
     window.append(Kind.USER, 10)
-    (over, ahead) = window.enforce(Limits(None, 100, 0, Fraction(1)))
+    over, *_, ahead = enforce(window, Limits(None, 100, 0, Fraction(1)))
     # The limit less the 37 is 63, and exchanges end at 60 and at 70.
     assert (over.reason, over.after, ahead.reason, ahead.limit, ahead.after) == (
         Reason.OVER,
@@ -144,15 +147,22 @@ def test_prices_say_how_eagerly_to_cut() -> None:
 
 
 def test_no_discount_is_no_reason_to_cut_further() -> None:
-    messages = session([(4, [[5]], 6)] * 30)
+    messages = session([(4, [], 6)] * 30)
     dear = AutoLowWater.by_price(1, 1)
     assert fit(messages, 100, len, low_water=dear).messages == fit(messages, 100, len).messages
 
 
 def test_the_more_eager_the_fewer_cuts() -> None:
     messages = session([(4, [[5]], 6)] * 100)
-    steps = [len(fit(messages, 300, len, low_water=AutoLowWater(Fraction(e))).steps) for e in (0, 1, 2, 4)]
-    assert steps == sorted(set(steps), reverse=True)
+    cuts = []
+    for eagerness in (0, 1, 2, 4):
+        low_water = AutoLowWater(Fraction(eagerness))
+        running = Conversation("", len, None, 300, low_water=low_water)
+        cuts.append(0)
+        for message in messages:
+            cuts[-1] += message["role"] == "assistant" and bool(running.enforce_budget().steps)
+            running.add(message)
+    assert cuts == sorted(set(cuts), reverse=True)
 
 
 def test_turns_are_cut_ahead_too() -> None:
@@ -170,7 +180,7 @@ PROGRAM = """
 import json, sys
 import tokenbox
 messages, budget = json.load(sys.stdin)
-fitted = tokenbox.fit(messages, budget, len, low_water="auto")
+fitted = tokenbox.fit(messages, budget, len, low_water="auto", markers=False)
 print(fitted.digest, len(fitted.evicted))
 """
 
@@ -220,10 +230,13 @@ def test_a_list_costs_as_much_as_it_is_long() -> None:
     assert long - middle < 2.1 * (middle - short)
 
 
-def test_a_turn_costs_nothing_while_nothing_leaves() -> None:
-    window = Window()
-    for _ in range(5_000):
-        window.append(Kind.USER, 1)
-        window.append(Kind.ANSWER, 1)
-    limits = Limits(None, 10_000, 0, Fraction(1))
-    assert steps_run(lambda: window.enforce(limits)) < 50
+def test_a_turn_costs_the_same_however_long_the_window_is() -> None:
+    costs = []
+    for turns in (50, 5_000):
+        window = Window()
+        for _ in range(turns):
+            window.append(Kind.USER, 1)
+            window.append(Kind.ANSWER, 1)
+        limits = Limits(None, 2 * turns, 0, Fraction(1))
+        costs.append(steps_run(lambda window=window, limits=limits: enforce(window, limits)))
+    assert costs[0] == costs[1]

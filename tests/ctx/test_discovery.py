@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from datetime import date
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.cli.transcript import CommandLine
 from tokenbox import ctx
-from tokenbox.config import load
-from tokenbox.ctx import discovery, effective
+from tokenbox.catalog import ModelLimits
+from tokenbox.compose.requests import By
+from tokenbox.config import load, servers
 from tokenbox.policy import UnknownWindow
 
 if TYPE_CHECKING:
@@ -22,11 +26,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _nothing_was_said() -> Iterator[None]:
-    discovery.forget()
-    effective.forget_answers()
+    servers.forget_answers()
     yield
-    discovery.forget()
-    effective.forget_answers()
+    servers.forget_answers()
 
 
 def settings(folder: Path, endpoint: str, more: str = "") -> Config:
@@ -67,7 +69,7 @@ def test_a_server_that_is_not_there_is_a_problem_and_no_error(tmp_path: Path) ->
     (found,) = ctx.discover(config=config)
     assert found.problem is not None
     assert "127.0.0.1:9" in found.problem
-    assert discovery.said_of("home", config) == {}
+    assert config.server_said("home") == ModelLimits()
     assert ctx.discover("nobody", config=config)[0].problem == "no endpoint is set"
 
 
@@ -83,3 +85,28 @@ def test_models_live_shows_what_the_server_says(
     assert "512" in found.out.decode()
     nobody = command_line("models", "gpt-5", "--live")
     assert nobody.status == 0
+
+
+def test_the_server_counts_where_the_settings_let_it(tmp_path: Path, start_llama: StartLlama) -> None:
+    server = start_llama(n_ctx=512)
+    config = settings(tmp_path, server.url, "[tokenize]\nuse_endpoint = true\n")
+    chat = [{"role": "user", "content": "Hello there, how are you?"}]
+    found = ctx.estimate("home", chat, config=config)
+    assert (found.exact, found.count.by) == (True, By.SERVER)
+    ctx.discover(config=config)
+    verdict = ctx.enforce("home", chat, max_tokens_request=100, config=config)
+    assert (verdict.exact, verdict.tokens_in) == (True, found.tokens_in)
+    without = ctx.estimate("home", chat, config=settings(tmp_path, server.url))
+    assert not without.exact
+
+
+def test_what_was_said_holds_in_other_processes_with_its_day(tmp_path: Path, start_llama: StartLlama) -> None:
+    config = settings(tmp_path, start_llama(n_ctx=512).url)
+    ctx.discover(config=config, today=date(2026, 11, 21))
+    ask = "ctx.enforce('home', ['x'], max_tokens_request=1).limits.sources['max_ctx']"
+    code = f"from tokenbox import ctx; print({ask})"
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "/v1/models" in run.stdout
+    assert "2026-11-21" in run.stdout

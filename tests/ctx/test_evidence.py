@@ -27,7 +27,7 @@ def record(evidence: Evidence) -> str:
             evidence.budget.to_dict(),
             evidence.outcome.to_dict(),
             dict(evidence.figures),
-            dict(evidence.options),
+            dict(evidence.arguments),
             evidence.override,
         ]
     )

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tokenbox import ctx
-from tokenbox.ctx import UnknownWindow
+from tokenbox.ctx import LargerWindow, UnknownWindow
 from tokenbox.errors import NoTokenizer
 
 MORE_MODELS = ("openai/gpt-4.1", "claude-sonnet-4-5")
@@ -47,6 +47,30 @@ def test_the_remedies_for_an_unknown_window_work(folder: Path) -> None:
             assert verdict.limits.max_ctx == 8192
         (folder / ".tokenbox" / "config.toml").unlink()
         ctx.reload()
+
+
+def test_all_that_is_missing_is_said_at_once(folder: Path) -> None:
+    with pytest.raises(NoTokenizer) as caught:
+        ctx.enforce("acme-7b", ["text"])
+    assert "no tokenizer counts" in caught.value.message
+    assert "context window" in caught.value.message
+    remedies: Any = caught.value.details["remedies"]
+    run_command(remedies[0], folder)
+    ctx.reload()
+    verdict = ctx.enforce("acme-7b", ["text"])
+    assert verdict.ok
+    assert verdict.limits.max_ctx == 8192
+
+
+@pytest.mark.usefixtures("project")
+def test_a_model_that_cannot_answer_so_long_is_not_named() -> None:
+    text = ["hello " * 127_000]
+    long = ctx.enforce("gpt-4o", text, max_tokens_request=100_000)
+    larger = next(one for one in long.plan if isinstance(one, LargerWindow))
+    assert larger.models
+    for name in larger.models:
+        (found,) = [one for one in ctx.capabilities(name) if one.id == name]
+        assert found.max_output_tokens is None or found.max_output_tokens >= 100_000
 
 
 def run_command(command: str, folder: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.ctx.asking import document
 from tokenbox import ContextCriticalOverflow, Section, ctx
 from tokenbox.ctx import CutChunks, StrategyFailed, UnknownStrategy
+from tokenbox.errors import InvalidTokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -143,8 +144,8 @@ def test_where_nothing_could_fit_no_strategy_is_to_blame(project: Path, strategy
         [Section("rules", "a" * 30), "notes"],
         [{"role": "system", "content": "a" * 30}, {"role": "user", "content": "b"}],
     ]
-    for chunks in requests:
-        with pytest.raises(ContextCriticalOverflow, match="30"):
+    for chunks, size in zip(requests, (30, 48), strict=True):
+        with pytest.raises(ContextCriticalOverflow, match=rf"[ ~]{size}\b"):
             ctx.pack(chunks, 20, 0, 0, strategy, tokenizer="utf8-bytes")
         verdict = ctx.enforce("m", chunks, max_ctx=20, max_tokens_request=0, strategy=strategy, tokenizer=len)
         assert not verdict.ok
@@ -155,3 +156,24 @@ def test_errors_of_a_strategy_come_out_with_their_cause(project: Path) -> None:
     with pytest.raises(StrategyFailed) as caught:
         ctx.pack(["a"], 100, strategy=boom, model="tiny")
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_tokenizers_are_named_as_strategies_are(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = project / "acme-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[tokenbox.tokenizers]\nacme-words = acme_tokenizers:words\nacme-broken = acme_tokenizers:none\n"
+    )
+    (project / "acme_tokenizers.py").write_text("def words(text):\n    return len(text.split())\n")
+    monkeypatch.syspath_prepend(str(project))
+    for name in ("acme_tokenizers:words", "acme-words"):
+        found = ctx.estimate("acme", ["one two three"], tokenizer=name)
+        assert (found.tokens_in, found.exact, found.tokenizer.name) == (3, False, name)
+    with (project / ".tokenbox" / "config.toml").open("a") as file:
+        file.write('[models.acme]\ntokenizer = "acme_tokenizers:words"\n')
+    ctx.reload()
+    assert ctx.estimate("acme", ["one two"]).tokens_in == 2
+    for bad in ("acme-broken", "acme_tokenizers:none", "no_such_module:f"):
+        with pytest.raises(InvalidTokenizer, match="cannot be imported"):
+            ctx.estimate("acme", ["one"], tokenizer=bad)

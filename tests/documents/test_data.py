@@ -159,7 +159,7 @@ def test_priority_may_be_negative_and_min_may_not() -> None:
     assert refused({"sections": [], "defaults": {"min": -1}}).code == Code.BAD_VALUE
 
 
-@pytest.mark.parametrize("value", [1, None, b"x", [], {}, datetime(2024, 1, 1, tzinfo=UTC), object()])
+@pytest.mark.parametrize("value", [1, None, b"x", datetime(2024, 1, 1, tzinfo=UTC), object()])
 def test_what_is_no_text(value: object) -> None:
     error = refused({"sections": [{"id": "a", "content": value}]})
     assert (error.code, error.path) == (Code.WRONG_TYPE, "sections[0].content")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.compose.block_lists import block_lists, with_priorities
 from tests.compose.independent import COUNTERS
-from tokenbox.compose.render_blocks import render_blocks
+from tokenbox.compose.blocks import render_blocks
 from tokenbox.content.block_kinds import (
     AnnotationKind,
     DataFormat,
@@ -38,10 +38,10 @@ from tokenbox.content.blocks import (
 )
 from tokenbox.engine.ladder import Form, Rule
 from tokenbox.errors import ContextCriticalOverflow, EmptyInput
-from tokenbox.render.templates import Mode
+from tokenbox.render.registry import BUILTIN
 
 if TYPE_CHECKING:
-    from tokenbox.compose.block_record import BlockLayout
+    from tokenbox.compose.blocks import BlockLayout
     from tokenbox.content.blocks import Block
 
 PROSE = (
@@ -85,8 +85,8 @@ def test_with_verbosity_full_the_budget_is_ignored_and_all_blocks_render_fully()
     assert result.over == result.total - 1
 
 
-@pytest.mark.parametrize("mode", Mode)
-def test_with_verbosity_summary_all_blocks_with_summaries_render_as_summaries(mode: Mode) -> None:
+@pytest.mark.parametrize("mode", BUILTIN)
+def test_with_verbosity_summary_all_blocks_with_summaries_render_as_summaries(mode: str) -> None:
     blocks: list[Block] = [
         code("a.rs"),
         ConversationBlock(Role.USER, b"content"),
@@ -138,9 +138,9 @@ def test_low_blocks_are_summarized_before_normal_blocks(soft: bool) -> None:
     assert ("summary", "summary") in seen
 
 
-@given(block_lists, st.integers(0, 500), st.sampled_from(Mode), st.sampled_from(TOKENIZERS))
+@given(block_lists, st.integers(0, 500), st.sampled_from(BUILTIN), st.sampled_from(TOKENIZERS))
 def test_background_blocks_are_omitted_first_before_summarizing_anything(
-    blocks: list[Block], budget: int, mode: Mode, tokenizer: str
+    blocks: list[Block], budget: int, mode: str, tokenizer: str
 ) -> None:
     try:
         result = render_blocks(blocks, tokenizer, budget, mode)
@@ -175,13 +175,13 @@ def test_blocks_without_summaries_get_metadata_placeholders_when_over_budget(sof
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [
-        (Mode.XML, '<context>\n<omitted type="code" path="src/main.rs" tokens="823" />\n</context>'),
-        (Mode.MARKDOWN, "_[Omitted: code src/main.rs, ~823 tokens]_"),
-        (Mode.MINIMAL, "[omitted: code src/main.rs ~823tok]"),
+        ("xml", '<context>\n<omitted type="code" path="src/main.rs" tokens="823" />\n</context>'),
+        ("markdown", "_[Omitted: code src/main.rs, ~823 tokens]_"),
+        ("minimal", "[omitted: code src/main.rs ~823tok]"),
     ],
 )
 def test_placeholder_format_matches_the_expected_output_for_each_rendering_mode(
-    mode: Mode, expected: str
+    mode: str, expected: str
 ) -> None:
     blocks = [CodeBlock(Lang.RUST, "src/main.rs", b"x" * 823)]
     assert render_blocks(blocks, "utf8-bytes", 80, mode).text == expected

@@ -7,18 +7,16 @@ import sys
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.effort import examples
-from tests.reference_window import Item, solve, solve_auto
-from tokenbox.engine.window import Kind, Limits, Reason, Step, Window
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+from tests.reference_window import Item, Solver, Wanted
+from tokenbox.engine.reduction import enforce, plan
+from tokenbox.engine.window import ALL_STEPS, Action, Kind, Limits, Reason, Reduce, Step, Window
 
 KINDS = {
     "fixed": Kind.FIXED,
@@ -29,32 +27,41 @@ KINDS = {
     "stray": Kind.STRAY,
 }
 SIZES = st.integers(0, 9)
+RESULTS = st.tuples(
+    st.one_of(SIZES, st.integers(0, 400)),
+    st.none() | st.integers(0, 20),
+    st.sampled_from([True, True, False]),
+)
+STEPS = st.one_of(
+    st.just(ALL_STEPS),
+    st.sets(st.sampled_from(list(Reduce))).map(frozenset),
+    st.just(frozenset((Reduce.EXCHANGES,))),
+)
+LIMITS = st.tuples(
+    st.none() | st.integers(1, 5),
+    st.one_of(st.none(), st.integers(0, 60), st.integers(0, 900)),
+    st.integers(0, 10),
+    st.sampled_from([None, None, None, Fraction(0), Fraction(1, 7), Fraction(1), Fraction(5, 2)]),
+    STEPS,
+    st.integers(0, 4),
+)
 ACTIONS = st.lists(
     st.one_of(
         st.tuples(st.sampled_from(["fixed", "user", "user", "answer", "stray"]), SIZES),
-        st.tuples(st.just("round"), st.lists(SIZES, min_size=1, max_size=4)),
-        st.tuples(st.just("broken"), st.lists(SIZES, min_size=1, max_size=3)),
-        st.tuples(st.just("waiting"), st.lists(SIZES, min_size=1, max_size=3)),
+        st.tuples(st.just("round"), SIZES, st.lists(RESULTS, min_size=1, max_size=4)),
+        st.tuples(st.just("round"), SIZES, st.lists(RESULTS, min_size=1, max_size=4)),
+        st.tuples(st.just("broken"), SIZES, st.lists(RESULTS, min_size=1, max_size=3)),
+        st.tuples(st.just("waiting"), SIZES, st.lists(RESULTS, min_size=1, max_size=3)),
         st.tuples(st.sampled_from(["pin", "unpin", "drop"]), st.integers(0, 30)),
-        st.tuples(
-            st.sampled_from(["enforce", "enforce", "whole"]),
-            st.none() | st.integers(1, 5),
-            st.none() | st.integers(0, 60),
-            st.integers(0, 10),
-        ),
-        st.tuples(
-            st.sampled_from(["auto", "auto whole"]),
-            st.none() | st.integers(1, 5),
-            st.none() | st.integers(0, 60),
-            st.sampled_from([Fraction(0), Fraction(1, 7), Fraction(1), Fraction(5, 2)]),
-        ),
+        st.tuples(st.just("enforce"), LIMITS),
+        st.tuples(st.just("enforce"), LIMITS),
     ),
     max_size=40,
 )
 
 
 class Life:
-    """One conversation, kept by the engine and as a plain list."""
+    """One conversation, kept by the engine and as a plain list. It measures the results, too."""
 
     def __init__(self, base: int) -> None:
         self.window, self.base = Window(base), base
@@ -62,42 +69,47 @@ class Life:
         self.left: list[Item] = []
         self.waiting: Item | None = None
 
-    def add(self, kind: str, size: int, waiting: int = 0, call: Item | None = None) -> Item:
-        if kind in {"user", "answer", "call", "fixed"} and self.waiting is not None:
-            self.window.give_up_waiting(self.items.index(self.waiting))
-            self.waiting.given_up = True
-        if kind in {"user", "answer", "call", "fixed"}:
+    def masked(self, number: int) -> int | None:
+        return self.items[number].masked
+
+    def cut(self, number: int, at_most: int) -> int | None:
+        return at_most if self.items[number].may_cut else None
+
+    def add(self, item: Item, waiting: int = 0) -> None:
+        if item.kind in {"user", "answer", "call", "fixed"}:
+            if self.waiting is not None:
+                self.window.give_up_waiting(self.items.index(self.waiting))
+                self.waiting.given_up = True
             self.waiting = None
-        item = Item(kind, size, call, waiting)
-        number = self.window.append(
-            KINDS[kind], size, calls=waiting, call=None if call is None else self.items.index(call)
-        )
+        item.waiting = waiting
+        call = None if item.round is None else self.items.index(item.round)
+        number = self.window.append(KINDS[item.kind], item.full, calls=waiting, call=call)
         self.items.append(item)
         self.left.append(item)
         assert self.items[number] is item
-        if call is not None:
-            call.waiting -= 1
-        return item
+        if item.round is not None:
+            item.round.waiting -= 1
 
     def do(self, action: tuple[Any, ...]) -> None:
         kind, *rest = action
         if kind in KINDS:
-            self.add(kind, rest[0])
+            self.add(Item(kind, rest[0]))
         elif kind in {"round", "broken", "waiting"}:
-            sizes = rest[0]
-            call = self.add("call", sizes[0], len(sizes) - (kind == "round") or 1)
-            for size in sizes[1:] or ([1] if kind == "round" else []):
-                self.add("result", size, 0, call)
-            if call.waiting:
-                self.waiting = call
-            if kind == "broken":
-                self.add("answer", 1)
-        elif kind in {"pin", "unpin", "drop"}:
-            self.pin(kind, rest[0])
-        elif kind.startswith("auto"):
-            self.enforce_auto(kind, *rest)
+            self.add_round(kind, *rest)
+        elif kind == "enforce":
+            self.enforce(*rest[0])
         else:
-            self.enforce(kind, *rest)
+            self.pin(kind, rest[0])
+
+    def add_round(self, kind: str, size: int, results: list[tuple[int, int | None, bool]]) -> None:
+        """A round whose calls are all answered; one that lacks a result, for ever or so far."""
+        call = Item("call", size)
+        self.add(call, len(results) if kind == "round" else len(results) + 1)
+        for full, masked, may_cut in results:
+            self.add(Item("result", full, masked, may_cut, call))
+        self.waiting = call if kind != "round" else None
+        if kind == "broken":
+            self.add(Item("answer", 1))
 
     def pin(self, kind: str, place: int) -> None:
         if place >= len(self.items) or self.items[place] not in self.left:
@@ -115,60 +127,63 @@ class Life:
             self.window.unpin(place)
             self.items[place].pinned -= 1
 
-    def enforce(self, kind: str, max_turns: int | None, budget: int | None, tenths: int) -> None:
+    def enforce(
+        self,
+        max_turns: int | None,
+        budget: int | None,
+        tenths: int,
+        eagerness: Fraction | None,
+        steps: frozenset[Reduce],
+        keep: int,
+    ) -> None:
         mark = 0 if budget is None else budget * tenths // 10
-        limits = Limits(max_turns, budget, mark)
+        wanted = Wanted(max_turns, budget, mark, eagerness, frozenset(step.value for step in steps), keep)
+        before = {number: item.size for number, item in enumerate(self.items)}
         here = self.left
-        self.left, times = solve(self.items, here, self.base, max_turns, budget, mark)
-        if kind == "enforce":
-            steps = self.window.enforce(limits)
-            assert len(steps) == times
-        else:
-            steps = self.window.enforce_whole(limits, self.total_without(here))
-            assert len(steps) <= 3
-        self.check_steps(steps, here)
+        self.left = Solver(self.items, here, self.base, wanted).solve()
+        taken = enforce(self.window, Limits(max_turns, budget, mark, eagerness, steps, keep), self)
+        self.check_steps(taken, here, before)
 
-    def enforce_auto(self, kind: str, max_turns: int | None, budget: int | None, eagerness: Fraction) -> None:
-        limits = Limits(max_turns, budget, 0, eagerness)
-        here = self.left
-        self.left = solve_auto(self.items, here, self.base, max_turns, budget, eagerness)
-        if kind == "auto":
-            steps = self.window.enforce(limits)
-        else:
-            steps = self.window.enforce_whole(limits, self.total_without(here))
-        self.check_steps(steps, here)
-
-    def check_steps(self, steps: list[Step], here: list[Item]) -> None:
-        gone = [number for step in steps for number in step.messages]
+    def check_steps(self, steps: list[Step], here: list[Item], before: dict[int, int]) -> None:
+        gone = [n for step in steps for n in step.messages if step.action is Action.EVICT]
         assert sorted(gone) == [i for i, x in enumerate(self.items) if x in here and x not in self.left]
-        for before, after in pairwise(steps):
-            assert before.after == after.before
-        for step in steps:
-            assert step.before - step.after == sum(self.items[i].size for i in step.messages)
-            assert step.why
-
-    def total_without(self, here: list[Item]) -> Callable[[Collection[int]], int]:
-        def total(numbers: Collection[int]) -> int:
-            gone = [self.items[number] for number in numbers]
-            return self.base + sum(item.size for item in here if item not in gone)
-
-        return total
+        for one, other in pairwise(steps):
+            assert one.after == other.before
+        assert all(step.why for step in steps)
+        if steps:
+            whole = self.base + sum(before[i] for i, item in enumerate(self.items) if item in here)
+            assert (steps[0].before, steps[-1].after) == (whole, self.window.total)
 
     def check(self) -> None:
         assert list(self.window) == [i for i, item in enumerate(self.items) if item in self.left]
+        sizes = {number: self.window.size(number) for number in self.window}
+        assert sizes == {i: item.size for i, item in enumerate(self.items) if item in self.left}
         assert self.window.total == self.base + sum(item.size for item in self.left)
         assert self.window.exchanges == sum(item.kind == "user" for item in self.left)
 
 
-@settings(max_examples=examples(400))
+@settings(max_examples=examples(600))
 @given(st.integers(0, 20), ACTIONS)
-@example(0, [("answer", 1), ("user", 2), ("user", 3), ("user", 0), ("whole", 2, 3, 5)])
-@example(0, [("answer", 3), ("user", 1), ("user", 1), ("enforce", 1, None, 10)])
+@example(0, [("answer", 3), ("user", 1), ("user", 1), ("enforce", (1, None, 10, None, ALL_STEPS, 3))])
 def test_the_same_as_the_reference_over_a_whole_life(base: int, actions: list[tuple[Any, ...]]) -> None:
     life = Life(base)
     for action in actions:
         life.do(action)
         life.check()
+
+
+@given(st.integers(0, 20), ACTIONS, st.integers(0, 900), STEPS)
+def test_a_plan_changes_nothing_until_it_is_committed(
+    base: int, actions: list[tuple[Any, ...]], budget: int, steps: frozenset[Reduce]
+) -> None:
+    life = Life(base)
+    for action in actions:
+        life.do(action)
+    limits = Limits(2, budget, budget, None, steps)
+    made = plan(life.window, limits, life)
+    life.check()
+    life.window.commit(made)
+    assert life.window.total == made.total
 
 
 @given(st.lists(SIZES, max_size=30), st.integers(0, 100), st.integers(0, 10))
@@ -177,60 +192,84 @@ def test_it_evicts_no_more_than_it_must(sizes: list[int], budget: int, tenths: i
     for size in sizes:
         window.append(Kind.USER, size)
     mark = budget * tenths // 10
-    steps = window.enforce(Limits(None, budget, mark))
+    steps = enforce(window, Limits(None, budget, mark))
     # Without the last step it was still over; with it the mark is reached, or one message is left.
     for step in steps:
         assert step.before > (budget if step.reason is Reason.OVER else mark)
-    if sum(sizes) > budget:
-        assert window.total <= mark or len(window) == 1
-    else:
+    if sum(sizes) <= budget or sizes[-1] > budget:
         assert not steps
+    else:
+        assert window.total <= mark or len(window) == 1
 
 
-def test_enforcing_costs_what_it_evicts() -> None:
+@given(st.integers(0, 20), ACTIONS, st.integers(0, 900), st.integers(0, 10), st.integers(0, 10))
+def test_a_smaller_low_water_mark_never_keeps_more(
+    base: int, actions: list[tuple[Any, ...]], budget: int, one: int, other: int
+) -> None:
+    totals = []
+    for tenths in sorted((one, other)):
+        life = Life(base)
+        for action in actions:
+            if action[0] != "enforce":
+                life.do(action)
+        enforce(life.window, Limits(None, budget, budget * tenths // 10), life)
+        totals.append(life.window.total)
+    assert totals[0] <= totals[1]
+
+
+def lines_run(length: int) -> list[int]:
+    """The lines that are run to evict five messages of a window, and then to find nothing to do."""
     window = Window()
-    for _ in range(10_000):
+    for _ in range(length):
         window.append(Kind.USER, 1)
     window.append(Kind.USER, 5)
-    looked_at = 0
+    counts = []
+    for evicted in (5, 0):
+        looked_at = 0
 
-    def watch(*_: object) -> Any:  # noqa: ANN401  # itself
-        nonlocal looked_at
-        looked_at += 1
-        return watch
+        def watch(*_: object) -> Any:  # noqa: ANN401  # itself
+            nonlocal looked_at
+            looked_at += 1
+            return watch
 
-    sys.settrace(watch)  # every line run counts
-    try:
-        steps = window.enforce(Limits(None, 10_000, 10_000))
-        evicting, looked_at = looked_at, 0
-        window.enforce(Limits(None, 10_000, 10_000))
-    finally:
-        sys.settrace(None)
-    assert len(steps) == 5
-    assert evicting < 500
-    assert looked_at < 50
+        sys.settrace(watch)  # every line run counts
+        try:
+            steps = enforce(window, Limits(None, length, length))
+        finally:
+            sys.settrace(None)
+        assert len(steps) == evicted
+        counts.append(looked_at)
+    return counts
+
+
+def test_enforcing_costs_what_it_changes_however_long_the_window_is() -> None:
+    assert lines_run(10_000) == lines_run(100)
 
 
 VECTORS: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "conformance" / "window.json").read_text(encoding="utf-8")
 )["vectors"]
+KEYS = {"name", "rule", "base", "messages", "max_turns", "budget", "mark", "steps", "keep_results"}
+RESULT_KEYS = {"left", "sizes", "total", "why"}
+
+
+class Named:
+    """Results shrink to 10 tokens when masked; any cut is possible."""
+
+    def masked(self, number: int) -> int | None:
+        return 10
+
+    def cut(self, number: int, at_most: int) -> int | None:
+        return at_most
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=[vector["name"] for vector in VECTORS])
 def test_vector(vector: dict[str, Any]) -> None:
-    """``messages``: [kind, size] or [kind, size, number of its call]; ``*`` after a kind pins it."""
-    assert set(vector) <= {
-        "name",
-        "rule",
-        "base",
-        "messages",
-        "max_turns",
-        "budget",
-        "mark",
-        "left",
-        "total",
-        "why",
-    }
+    """``messages``: [kind, size] or [kind, size, number of its call]; ``*`` after a kind pins it.
+
+    ``sizes``: of what is left, where some of it was shortened.
+    """
+    assert set(vector) <= KEYS | RESULT_KEYS
     window = Window(vector.get("base", 0))
     calls = [message[2] for message in vector["messages"] if len(message) > 2]
     for number, (kind, size, *call) in enumerate(vector["messages"]):
@@ -239,7 +278,18 @@ def test_vector(vector: dict[str, Any]) -> None:
         if kind.endswith("*"):
             window.pin(number)
     budget = vector.get("budget")
-    steps = window.enforce(Limits(vector.get("max_turns"), budget, vector.get("mark", budget or 0)))
-    assert list(window) == vector["left"]
-    assert window.total == vector["total"]
-    assert [step.reason.name.lower() for step in steps] == vector["why"]
+    names = vector.get("steps")
+    limits = Limits(
+        vector.get("max_turns"),
+        budget,
+        vector.get("mark", budget or 0),
+        steps=ALL_STEPS if names is None else frozenset(map(Reduce, names)),
+        keep_results=vector.get("keep_results", 3),
+    )
+    steps = enforce(window, limits, Named())
+    assert {
+        "left": list(window),
+        "total": window.total,
+        "why": [step.reason.name.lower() for step in steps],
+        **({"sizes": [window.size(number) for number in window]} if "sizes" in vector else {}),
+    } == {key: vector[key] for key in vector if key in RESULT_KEYS}

@@ -6,13 +6,12 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,12 +19,12 @@ import pytest
 from aiohttp import web
 
 from tests.gateway import stub
+from tests.services import free_port
+from tests.waiting import SECONDS, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+    from collections.abc import Coroutine, Iterator, Mapping, Sequence
     from pathlib import Path
-
-SECONDS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +89,6 @@ def ask(request: urllib.request.Request) -> Answer:
             return Answer(answer.status, dict(answer.headers.items()), answer.read())
     except urllib.error.HTTPError as error:
         return Answer(error.code, dict(error.headers.items()), error.read())
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Gateways:
@@ -239,21 +232,13 @@ def upstream() -> Iterator[Stub]:
     running.close()
 
 
-def until(condition: Callable[[], object], seconds: float = SECONDS) -> None:
-    """Wait until it holds. Fails after ``seconds``."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it never came to be"
-        time.sleep(0.005)
-
-
 def wait_until_up(gateway: RunningGateway) -> None:
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
+    """Wait until it answers. Fails with its log if it ends instead."""
+
+    def answers() -> bool:
         assert gateway.process.poll() is None, gateway.log
-        try:
-            if gateway.get("/healthz").status == 200:
-                return
-        except urllib.error.URLError:
-            time.sleep(0.02)  # it opens its port when it can answer
-    raise AssertionError(f"the gateway did not start:\n{gateway.log}")
+        with suppress(urllib.error.URLError):  # it opens its port when it can answer
+            return gateway.get("/healthz").status == 200
+        return False
+
+    until(answers, f"a start of the gateway at {gateway.url}")

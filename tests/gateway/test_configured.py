@@ -6,8 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.proof.examples import layout_evidence
 from tokenbox.config import ConfigError
+from tokenbox.gateway.build import bundles_of
 from tokenbox.gateway.configured import settings_from
+from tokenbox.proof.errors import KeyInvalid
+from tokenbox.proof.verify import verify
+from tokenbox.store.key_files import read_public, write_key
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,3 +49,16 @@ def test_the_user_may_send_it_anywhere(tmp_path: Path) -> None:
     env = {"OPENAI_API_KEY": "sk-one", "TOKENBOX_USER_CONFIG": str(own)}
     (tmp_path / "folder").mkdir()
     assert settings_from(str(tmp_path / "folder"), {}, env=env).upstreams[0].key == "sk-one"
+
+
+def test_the_users_key_signs_what_the_gateway_proves(tmp_path: Path) -> None:
+    write_key(tmp_path / "key")
+    env = {"TOKENBOX_PROOF_WRITE": "true", "TOKENBOX_PROOF_SIGN_WITH": str(tmp_path / "key")}
+    bundles = bundles_of(settings_from(str(tmp_path), {}, env=env))
+    assert bundles is not None
+    written = bundles.write(layout_evidence())
+    assert verify(bundles.files(written.id), written.id, [read_public(tmp_path / "key.pub")]).id == written.id
+    assert bundles_of(settings_from(str(tmp_path), {}, env={})) is None
+    (tmp_path / "key").chmod(0o644)
+    with pytest.raises(KeyInvalid, match="chmod 600"):
+        bundles_of(settings_from(str(tmp_path), {}, env=env))

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
+from tokenbox.content.exchanges import Grouping
+from tokenbox.content.items import read_items
+from tokenbox.engine.reduction import enforce
 from tokenbox.engine.window import Limits as Bounds
-from tokenbox.gateway.calls import Call, read_call
-from tokenbox.gateway.items import window_of
-from tokenbox.gateway.protocols import PROTOCOLS
-from tokenbox.gateway.settings import Limits
+from tokenbox.engine.window import Window
 
 
-def call(path: str, items: list[Any]) -> Call:
-    protocol = PROTOCOLS[path]
-    body = {"model": "m", "max_tokens": 1, protocol.input_key: items}
-    return read_call(protocol, json.dumps(body).encode(), Limits())
+def window_of(items: list[Any]) -> Window:
+    grouping, window = Grouping(), Window()
+    for item in read_items(items, strict=False):
+        grouping.take_into(window, item, 1)
+    return window
 
 
 def chat_round(name: str) -> list[Any]:
@@ -60,17 +60,16 @@ def test_rounds_leave_whole_and_questions_stay(path: str) -> None:
         *made("b"),
         *made("c"),
     ]
-    window = window_of(call(path, items))
-    assert window.evictable() == (0, 1, 2, 3, 5, 6, 7, 8)
-    left = [step.messages for step in window.enforce_whole(Bounds(1, None, 0), lambda _: 0)]
-    assert left == [(0, 1, 2, 3)]
+    window = window_of(items)
+    assert window.evictable() == (1, 2, 5, 6, 0, 3)  # rounds, then exchanges; the last round is not read yet
+    assert [step.messages for step in enforce(window, Bounds(1, None, 0))] == [(0, 1, 2, 3)]
 
 
 @pytest.mark.parametrize("path", ROUNDS)
 def test_a_call_that_waits_for_its_result_stays(path: str) -> None:
     waiting = ROUNDS[path]("b")[:1]
     items = [{"role": "user", "content": "do it"}, *ROUNDS[path]("a"), *waiting]
-    assert window_of(call(path, items)).evictable() == (1, 2)
+    assert window_of(items).evictable() == (1, 2)
 
 
 def test_what_is_said_beside_the_result_of_a_tool_stays_with_its_round() -> None:
@@ -81,13 +80,13 @@ def test_what_is_said_beside_the_result_of_a_tool_stays_with_its_round() -> None
         *anthropic_round("b", said),
         *anthropic_round("c"),
     ]
-    assert window_of(call("/v1/messages", items)).evictable() == (1, 2, 5, 6)
+    assert window_of(items).evictable() == (1, 2)
     # So does what is said beside the result of a call that is not there; the upstream says what is wrong.
     items = [{"role": "user", "content": "do it"}, anthropic_round("a", said)[1]]
-    window = window_of(call("/v1/messages", items))
-    assert window.enforce_whole(Bounds(1, 0, 0), lambda _: 1)[0].messages == (0,)
+    window = window_of(items)
+    assert [step.messages for step in enforce(window, Bounds(1, None, 0))] == [(0,)]
     assert list(window) == [1]
     # A result alone, of a call that is not there, leaves before anything else.
     items = [anthropic_round("a")[1], {"role": "user", "content": "do it"}]
-    window = window_of(call("/v1/messages", items))
-    assert [step.messages for step in window.enforce_whole(Bounds(None, 9, 9), lambda _: 1)] == [(0,)]
+    window = window_of(items)
+    assert [step.messages for step in enforce(window, Bounds(None, 9, 9))] == [(0,)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.gateway.running import until
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

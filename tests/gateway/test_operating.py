@@ -15,7 +15,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.gateway.running import until
+from tests.waiting import SECONDS, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ def chat(text: str = "hi", **more: object) -> dict[str, Any]:
 
 
 def connect(gateway: RunningGateway) -> http.client.HTTPConnection:
-    return http.client.HTTPConnection(gateway.url.removeprefix("http://"), timeout=30)
+    return http.client.HTTPConnection(gateway.url.removeprefix("http://"), timeout=SECONDS)
 
 
 def send(connection: http.client.HTTPConnection, body: object) -> None:
@@ -48,7 +48,7 @@ def test_a_stop_lets_streams_finish(start_gateway: Gateways, upstream: Stub) -> 
     rest = answer.read()
     connection.close()
     assert b"[DONE]" in first + rest
-    assert gateway.process.wait(30) == 0
+    assert gateway.process.wait(SECONDS) == 0
     assert '"event":"stopped"' in gateway.log
 
 
@@ -82,7 +82,8 @@ def test_a_reload_changes_policies_and_drops_no_connection(start_gateway: Gatewa
     until(lambda: '"not_reloaded"' in gateway.log)
     # After what standard output says, all of it is JSON, also what the server itself warns of.
     events = [json.loads(line)["event"] for line in gateway.log.splitlines()[1:]]
-    assert {"started", "request", "reloaded", "warned", "not_reloaded"} == set(events)
+    expected = {"started", "request", "admitted_on_estimate", "reloaded", "warned", "not_reloaded"}
+    assert expected == set(events)
     send(connection, chat("word " * 600))
     assert connection.getresponse().status == 200
     connection.close()
@@ -144,7 +145,8 @@ def test_proofs_of_every_decision(start_gateway: Gateways, upstream: Stub) -> No
     ids = [answer.headers["x-tokenbox-layout"] for answer in (sent, refused, fitted)]
     assert len(set(ids)) == 3
     folder = gateway.folder / ".tokenbox" / "proof"
-    assert {path.name for path in folder.iterdir() if not path.name.startswith(".")} == set(ids)
+    kept = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
+    assert kept == {*ids, "log"}  # beside the log of the folder
     for proof in ids:
         start_gateway.command("proof", "verify", proof, "--dir", str(folder))
     assert sent.json["tokenbox"]["layout"] == ids[0]
@@ -253,7 +255,7 @@ def test_nobody_listens_to_the_world_without_keys(start_gateway: Gateways, upstr
         options=["--host", "0.0.0.0", "--no-keys"],
         wait=False,  # it is refused
     )
-    assert gateway.process.wait(30) == 2
+    assert gateway.process.wait(SECONDS) == 2
     assert "without keys the gateway is open to everybody" in gateway.log
     assert "Traceback" not in gateway.log
 
@@ -262,7 +264,7 @@ def test_nobody_listens_to_the_world_without_keys(start_gateway: Gateways, upstr
 def test_nobody_listens_to_the_world_before_there_is_a_key(start_gateway: Gateways, upstream: Stub) -> None:
     options = ["--host", "0.0.0.0", "--database", str(start_gateway.folder / "none.db")]
     gateway = start_gateway(upstream.url, options=options, wait=False)
-    assert gateway.process.wait(30) == 2
+    assert gateway.process.wait(SECONDS) == 2
     assert "there is no key that is good" in gateway.log
     start_gateway.command("gateway", "keys", "create", "one", *options[2:])
     gateway = start_gateway(upstream.url, options=options)

@@ -21,6 +21,7 @@ kind = "vllm"
 [upstreams.named]
 url = "{url}"
 models = ["gpt-4o-mini"]
+kind = "openai"
 """
 
 

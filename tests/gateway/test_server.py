@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from uvicorn.server import ServerState
 
+from tests.waiting import SECONDS
 from tokenbox.gateway.asgi import BodyTimeout, ClientGone, Incoming, Reply
 from tokenbox.gateway.server import BoundedProtocol, config_of
 from tokenbox.gateway.settings import Limits
@@ -136,7 +137,7 @@ class Connection:
 
 def run(story: Callable[[], Awaitable[None]]) -> None:
     async def go() -> None:
-        await asyncio.wait_for(story(), 30)
+        await asyncio.wait_for(story(), SECONDS)
 
     asyncio.run(go())
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.gateway.running import until
+from tests.waiting import SECONDS, until
 from tokenbox.gateway.configured import settings_from
 from tokenbox.gateway.settings import Limits
 
@@ -53,7 +53,8 @@ def key(shared_gateways: Gateways, database: str) -> str:
     """A key of the test's own, with a quota."""
     name = f"key{time.monotonic_ns()}"
     return shared_gateways.command(
-        *("gateway", "keys", "create", name, "--quota", f"{LIMIT} tokens/month", "--database", database)
+        *("gateway", "keys", "create", name, "--quota", f"{LIMIT} tokens/month", "--database", database),
+        *("--mode", "enforce", "--mode", "observe"),
     )
 
 
@@ -65,7 +66,7 @@ def connect(gateway: RunningGateway, buffer: int | None = None) -> socket.socket
     client = socket.socket()
     if buffer is not None:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-    client.settimeout(30)
+    client.settimeout(SECONDS)
     client.connect(("127.0.0.1", int(gateway.url.rpartition(":")[2])))
     return client
 

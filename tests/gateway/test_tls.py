@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.gateway import stub
-from tests.gateway.running import free_port
+from tests.services import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path

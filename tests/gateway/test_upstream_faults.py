@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.gateway.running import free_port, until
+from tests.services import free_port
+from tests.waiting import SECONDS, until
 
 if TYPE_CHECKING:
     from tests.gateway.running import Answer, Gateways, RunningGateway, Stub
@@ -180,7 +181,7 @@ def test_an_answer_that_does_not_end_is_stopped(brief: RunningGateway, upstream:
 def test_a_slow_reader_gets_no_more_time_than_others(brief: RunningGateway, upstream: Stub) -> None:
     """The upstream's call ends with the limit, though the client, which reads nothing, has longer."""
     before = len(upstream.cancelled)
-    connection = http.client.HTTPConnection(brief.url.removeprefix("http://"), timeout=20)
+    connection = http.client.HTTPConnection(brief.url.removeprefix("http://"), timeout=SECONDS)
     data = json.dumps(body_for(PATHS[0], "flood", stream=True))
     connection.request("POST", PATHS[0], data, {"content-type": "application/json"})
     answer = connection.getresponse()
@@ -224,7 +225,7 @@ def test_an_upstream_that_is_not_there(alone: RunningGateway, path: str, stream:
 
 @pytest.mark.parametrize("fault", [*BEFORE, *WITHIN])
 def test_a_connection_to_the_gateway_is_usable_after_a_fault(gateway: RunningGateway, fault: str) -> None:
-    connection = http.client.HTTPConnection(gateway.url.removeprefix("http://"), timeout=20)
+    connection = http.client.HTTPConnection(gateway.url.removeprefix("http://"), timeout=SECONDS)
     statuses = []
     for body in (body_for(PATHS[0], fault, stream=fault in WITHIN), body_for(PATHS[0], None)):
         connection.request("POST", PATHS[0], json.dumps(body), {"content-type": "application/json"})
@@ -237,7 +238,7 @@ def test_a_connection_to_the_gateway_is_usable_after_a_fault(gateway: RunningGat
 
 
 def test_an_endless_stream_does_not_hold_up_others(gateway: RunningGateway) -> None:
-    connection = http.client.HTTPConnection(gateway.url.removeprefix("http://"), timeout=20)
+    connection = http.client.HTTPConnection(gateway.url.removeprefix("http://"), timeout=SECONDS)
     data = json.dumps(body_for(PATHS[0], "endless", stream=True))
     connection.request("POST", PATHS[0], data, {"content-type": "application/json"})
     answer = connection.getresponse()

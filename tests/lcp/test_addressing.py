@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.lcp.wire import CODE, frame, pack
 from tokenbox.content.block_kinds import Lang
 from tokenbox.content.blocks import CodeBlock
-from tokenbox.lcp import Limits, MemoryStore, body_digest, decode
+from tokenbox.lcp import Limits, MemoryStore, body_digest, decode, encode
 from tokenbox.lcp.compression import compressed
 from tokenbox.lcp.errors import (
     DecompressionBomb,
@@ -96,7 +98,60 @@ def test_a_reference_that_is_also_compressed_is_resolved_first(of_plain: bool) -
     assert decode(pack(frame(1, digest, 6)), store).blocks == (BLOCK,)
 
 
+def test_a_compressed_reference_with_another_digest_is_refused() -> None:
+    plain = CODE + b"\x63\x00\x01" * 200
+    packed = compressed(plain)
+    assert packed is not None
+    store = MemoryStore()
+    store.put(DIGEST, packed)
+    with pytest.raises(DigestMismatch) as caught:
+        decode(pack(frame(1, DIGEST, 6)), store)
+    assert (caught.value.digest, caught.value.found) == (DIGEST, body_digest(plain))
+
+
+@pytest.mark.parametrize("place", range(32))
+def test_every_byte_of_a_digest_counts(place: int) -> None:
+    wrong = bytearray(DIGEST)
+    wrong[place] ^= 1
+    store = MemoryStore()
+    store.put(bytes(wrong), CODE)
+    with pytest.raises(DigestMismatch):
+        decode(pack(frame(1, bytes(wrong), 4)), store)
+
+
+def test_a_body_of_exactly_the_limit_is_resolved() -> None:
+    limits = Limits(expanded_block=len(CODE))
+    assert decode(pack(frame(1, DIGEST, 4)), store_of(code=CODE), limits=limits).blocks == (BLOCK,)
+
+
+def test_the_digest_that_is_written_is_that_of_summary_and_fields() -> None:
+    block, store = replace(BLOCK, summary="hi"), MemoryStore()
+    data = encode([block, block], store=store, deduplicate=True)
+    assert store.get(body_digest(b"\x02hi" + CODE)) == b"\x02hi" + CODE
+    assert len(store) == 1
+    assert decode(data, store).blocks == (block, block)
+
+
 def test_putting_a_body_twice_changes_nothing() -> None:
     store = store_of(code=CODE)
     store.put(DIGEST, CODE)
     assert len(store) == 1
+
+
+def test_a_compressed_reference_with_the_digest_of_something_else_is_refused() -> None:
+    packed = compressed(CODE + b"\x63\x00\x01" * 200)
+    assert packed is not None
+    for digest in (DIGEST, bytes(32)):
+        store = MemoryStore()
+        store.put(digest, packed)
+        with pytest.raises(DigestMismatch) as caught:
+            decode(pack(frame(1, digest, 6)), store)
+        assert (caught.value.digest, caught.value.block) == (digest, 0)
+
+
+def test_references_have_a_limit_together() -> None:
+    data = pack(*[frame(1, DIGEST, 4)] * 3)
+    assert len(decode(data, store_of(code=CODE), limits=Limits(expanded_payload=3 * len(CODE))).blocks) == 3
+    with pytest.raises(DecompressionBomb) as caught:
+        decode(data, store_of(code=CODE), limits=Limits(expanded_payload=3 * len(CODE) - 1))
+    assert caught.value.block == 2

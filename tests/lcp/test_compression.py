@@ -11,14 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.lcp.strategies import chunked, contents
-from tests.lcp.wire import CODE, COMPRESSED_HEADER, END, HEADER, frame, pack, varint
+from tests.lcp.wire import CODE, COMPRESSED_HEADER, END, HEADER, frame, number, pack, run, varint
 from tokenbox.content.block_kinds import Lang
 from tokenbox.content.blocks import CodeBlock, UnknownBlock
-from tokenbox.lcp import Decoder, EndEvent, Limits, decode
-from tokenbox.lcp.compression import compressed, expanded
+from tokenbox.lcp import BlockEvent, Decoder, EndEvent, Event, Limits, decode
+from tokenbox.lcp.compression import ZstdPieces, compressed, expanded
 from tokenbox.lcp.errors import DecompressFailed, DecompressionBomb, MissingEndSentinel, TrailingData
-from tokenbox.lcp.limits import MAX_EXPANDED_BLOCK, MAX_EXPANDED_PAYLOAD
-from tokenbox.lcp.zstd_pieces import ZstdPieces
+from tokenbox.lcp.pack import MAX_EXPANDED_BLOCK, MAX_EXPANDED_PAYLOAD
 
 BLOCK = CodeBlock(Lang.RUST, "a.rs", b"fn")
 SKIPPABLE = b"\x5a\x2a\x4d\x18\x05\0\0\0hello"
@@ -196,3 +195,29 @@ def test_the_output_is_bounded_while_it_grows() -> None:
 def test_header_is_not_part_of_the_compressed_payload() -> None:
     with pytest.raises(DecompressFailed):
         decode(COMPRESSED_HEADER[:8] + HEADER)
+
+
+def test_blocks_have_a_limit_together() -> None:
+    body = CODE + b"\x63\x00\x01" * 5_000
+    data = pack(*[frame(1, zstd(body), 2)] * 4, frame(1, CODE))
+    limits = Limits(expanded_payload=4 * len(body))
+    assert len(decode(data, limits=limits).blocks) == 5
+    read: list[Event] = []
+    with pytest.raises(DecompressionBomb) as caught:
+        read.extend(Decoder(limits=Limits(expanded_payload=4 * len(body) - 1)).events(data))
+    assert (caught.value.block, len(read)) == (3, 4)  # the header, and the blocks before it
+
+
+def test_a_small_pack_of_large_blocks_is_refused_in_little_memory() -> None:
+    """150 KB that would be 4.7 GB: 300 blocks that each expand to nearly 16 MiB."""
+    block = zstd(number(1, 1) + run(2, b"a.rs") + run(3, bytes(MAX_EXPANDED_BLOCK - 100)))
+    data = pack(*[frame(1, block, 2)] * 300)
+    assert len(data) < 200_000
+    kinds: list[type] = []
+    tracemalloc.start()
+    with pytest.raises(DecompressionBomb):
+        kinds.extend(type(event) for event in Decoder().events(data))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert kinds.count(BlockEvent) == MAX_EXPANDED_PAYLOAD // MAX_EXPANDED_BLOCK
+    assert peak < 4 * MAX_EXPANDED_BLOCK

@@ -24,7 +24,7 @@ from tokenbox.lcp.errors import (
     UnexpectedEof,
     VarintTooLong,
 )
-from tokenbox.lcp.limits import MAX_BODY, MAX_TREE_DEPTH
+from tokenbox.lcp.pack import MAX_BODY, MAX_TREE_DEPTH
 
 BLOCK = CodeBlock(Lang.RUST, "a.rs", b"fn")
 FRAME = frame(1, CODE)
@@ -149,6 +149,15 @@ def test_an_announced_size_over_the_limit_is_refused_before_the_body_comes() -> 
     with pytest.raises(FrameTooLarge) as caught:
         decoder.feed(varint(0x42) + b"\0" + varint(MAX_BODY + 1))
     assert (caught.value.size, caught.value.limit, caught.value.offset) == (MAX_BODY + 1, MAX_BODY, 8)
+
+
+def test_a_block_of_exactly_the_limit_is_read() -> None:
+    decoder = Decoder(limits=Limits(frame=len(CODE)))
+    assert [type(event) for event in decoder.feed(HEADER + FRAME)] == [HeaderEvent, BlockEvent]
+    smaller = Decoder(limits=Limits(frame=len(CODE) - 1))
+    smaller.feed(HEADER)
+    with pytest.raises(FrameTooLarge):
+        smaller.feed(FRAME)
 
 
 def test_the_buffered_decoder_has_no_such_limit_but_its_input() -> None:

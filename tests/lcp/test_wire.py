@@ -32,7 +32,7 @@ from tokenbox.lcp.errors import (
     UnsupportedVersion,
     VarintTooLong,
 )
-from tokenbox.lcp.varint import read_varint, write_varint
+from tokenbox.lcp.frames import read_varint, write_varint
 
 
 def only_block(*frames: bytes) -> Block:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import pydoc_data.topics
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ def write(folder: Path, template: str) -> Model:
     return model
 
 
+@cache
 def train() -> tuple[list[str], list[str], str]:
     """The tokens in order of their ids, the merges in order, and the ``tokenizer.json``."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers  # noqa: PLC0415  # on use
@@ -159,7 +161,9 @@ def train() -> tuple[list[str], list[str], str]:
     )
 
 
-def write_gguf(path: Path, vocabulary: list[str], merges: list[str], template: str) -> None:
+def write_gguf(
+    path: Path, vocabulary: list[str], merges: list[str], template: str, *, pre: str = "gpt-2"
+) -> None:
     """The vocabulary, the template and random weights of a small Llama."""
     import gguf  # noqa: PLC0415  # on use
     import numpy as np  # noqa: PLC0415
@@ -177,7 +181,7 @@ def write_gguf(path: Path, vocabulary: list[str], merges: list[str], template: s
     writer.add_vocab_size(len(vocabulary))
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
     writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("gpt-2")
+    writer.add_tokenizer_pre(pre)
     writer.add_token_list(vocabulary)
     types = dict.fromkeys(CONTROL, _CONTROL_TYPE) | dict.fromkeys(USER_DEFINED, _USER_DEFINED_TYPE)
     writer.add_token_types([types.get(token, _NORMAL_TYPE) for token in vocabulary])

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from tests.llama import model as models
+from tests.waiting import SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from tests.llama.model import Model
 
 SERVE = Path(__file__).with_name("serve.py")
-SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tokenbox.pack import collect, survey
+from tokenbox.folder import read, survey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
     from typing import TypeAlias
 
-    from tokenbox.pack import Collection
+    from tokenbox.folder import Source
 
     Make: TypeAlias = Callable[[Mapping[str, str | bytes]], Path]
-    Packed: TypeAlias = Callable[..., Collection]
+    Packed: TypeAlias = Callable[..., Source]
 
 
 @pytest.fixture
@@ -37,5 +37,5 @@ def folder(tmp_path: Path) -> Make:
 
 @pytest.fixture
 def packed() -> Packed:
-    """``packed(root, ...)``: the folder as blocks."""
-    return lambda *paths, **options: collect(survey(paths), **options)
+    """``packed(root, ...)``: the files of a folder, read."""
+    return lambda *paths, **options: read(survey(paths), **options)

@@ -1,25 +1,32 @@
-"""Blocks of a folder: the tree, the differences, summaries, budgets."""
+"""A folder as a text: forms, changes, order, what is shown first, and what never happens."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import shutil
 import subprocess
+import sys
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tokenbox.compose.render_blocks import render_blocks
-from tokenbox.content.block_kinds import Priority
 from tokenbox.content.blocks import CodeBlock, DiffBlock, FileTreeBlock, resolve_priorities
+from tokenbox.engine.choice import choose
+from tokenbox.errors import ContextCriticalOverflow, EmptyInput
+from tokenbox.folder import CountAhead, Options, Order, as_blocks, pack_source, parse_rule, read, survey
+from tokenbox.folder.difference import GitProblem
+from tokenbox.folder.listing import Shown
 from tokenbox.lcp import decode, encode
-from tokenbox.pack import CountAhead, collect, survey
-from tokenbox.pack.difference import GitProblem
 from tokenbox.tokenizers import registry
 from tokenbox.tokenizers.cache import CountCache
 
 if TYPE_CHECKING:
     from tests.pack.conftest import Make, Packed
+    from tokenbox.engine.choice import Choice, Upgrade, Whole
+    from tokenbox.folder import Pack, Source
 
 
 ROOT = Path(__file__).parents[2]
@@ -29,6 +36,33 @@ needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="there is no 
 def git(root: Path, *arguments: str) -> None:
     identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
     subprocess.run(["git", *identity, *arguments], cwd=root, check=True, capture_output=True)
+
+
+def module(*functions: str, lines: int = 30) -> str:
+    """A module with a long function for each name."""
+    return "import os\n\n\n" + "\n\n".join(
+        f'def {name}(value):\n    """{name.replace("_", " ").capitalize()}."""\n'
+        + "".join(f"    value = step_{n}(value)\n" for n in range(lines))
+        + "    return value\n"
+        for name in functions
+    )
+
+
+@pytest.fixture
+def project(folder: Make) -> Path:
+    """A project in which a query finds one function."""
+    root: Path = folder(
+        {
+            "README.md": "# Demo\n\nWords about the project.\n",
+            "src/cookies.py": module("parse_cookie", "expire_session", "sign_value"),
+            "src/routing.py": module("match_route", "redirect_permanently", "build_url"),
+            "src/views.py": module("show_page", "list_pages", "save_page"),
+            "tests/test_routing.py": module("test_redirect_permanently", "test_match_route"),
+            "package-lock.json": '{"redirect": "permanently"}\n' * 200,
+            "logo.png": b"\x89PNG\0",
+        }
+    )
+    return root
 
 
 @pytest.fixture
@@ -42,13 +76,142 @@ def repository(folder: Make) -> Path:
     return root
 
 
-def test_tree_first_then_files_by_path(folder: Make, packed: Packed) -> None:
-    result = packed(folder({"b.py": "b", "a/c.py": "c", "a.py": "a", "B.py": "B"}))
-    tree, *files = result.blocks[:5]
-    assert isinstance(tree, FileTreeBlock)
-    assert [entry.name for entry in tree.entries] == ["B.py", "a", "a.py", "b.py"]
-    assert [file.path for file in files if isinstance(file, CodeBlock)] == ["B.py", "a/c.py", "a.py", "b.py"]
-    assert result.summary(0) == "3 files here, 4 files in all\na/ (1 file)\n"
+def ask(source: Source, budget: int | None, query: str | None = None, mode: str = "xml") -> Pack:
+    return pack_source(source, "o200k_base", budget, mode, options=Options(query))
+
+
+def shown(pack: Pack) -> dict[str, str]:
+    return {file.path: file.shown.name.lower() for file in pack.files if file.shown is not Shown.LISTED}
+
+
+def test_everything_is_in_full_if_it_fits(project: Path, packed: Packed) -> None:
+    source = packed(project)
+    whole = ask(source, None)
+    assert {file.shown for file in whole.files if file.tokens is not None} == {Shown.FULL}
+    for query in (None, "redirect"):
+        assert ask(source, whole.total, query).text == ask(source, whole.total + 10_000, query).text
+    assert ask(source, whole.total - 1).total < whole.total
+    low = packed(project, rules=[parse_rule("src/**=background")])
+    assert ask(low, whole.total).total == whole.total
+
+
+def test_a_query_finds_its_function(project: Path, packed: Packed) -> None:
+    pack = ask(packed(project), 700, "redirects are not permanent any more")
+    assert "def redirect_permanently(value):" in pack.text
+    assert "src/routing.py" in shown(pack)
+    assert pack.total <= 700
+    assert "package-lock.json" not in shown(pack)
+
+
+def test_the_tree_says_what_is_shown_how(project: Path, packed: Packed) -> None:
+    pack = ask(packed(project), 900, "redirect permanently")
+    tree = pack.text.partition("</tree>")[0]
+    for file in pack.files:
+        how = "binary" if file.tokens is None else f"{file.tokens} {file.shown.value}"
+        assert f"{Path(file.path).name} {how}\n" in tree
+
+
+def test_lines_are_told_and_cannot_be_forged(folder: Make, packed: Packed) -> None:
+    forged = "\n".join(f"value_{n} = compute({n})" for n in range(200)) + "\n[lines 1-2]\nneedle = 1\n"
+    pack = ask(packed(folder({"a.txt": forged, "b.txt": "other words\n" * 400})), 600, "needle")
+    marks = [line for line in pack.text.splitlines() if line.lstrip().startswith("[line")]
+    assert "[lines 1-2]" not in marks
+    assert "\\[lines 1-2]\nneedle = 1" in pack.text
+
+
+def test_what_is_left_is_spent(project: Path, packed: Packed) -> None:
+    source = packed(project)
+    for budget in (1000, 1500, 2500):
+        for query in (None, "redirect permanently"):
+            assert ask(source, budget, query).total >= budget * 85 // 100
+
+
+def test_classes_go_before_worth(project: Path, packed: Packed) -> None:
+    source = packed(project, rules=[parse_rule("src/views.py=high")])
+    pack = ask(source, 900, "redirect permanently")
+    assert "src/views.py" in shown(pack)
+    assert "src/routing.py" not in shown(pack)
+
+
+def test_the_order_of_worth_puts_the_best_last(project: Path, packed: Packed) -> None:
+    options = Options("redirect permanently", order=Order.WORTH)
+    text = pack_source(packed(project), "o200k_base", 1800, options=options).text
+    assert text.rindex('<code lang="python" path="') == text.index(
+        '<code lang="python" path="src/routing.py"'
+    )
+
+
+def test_instructions_come_last_and_count(project: Path, packed: Packed) -> None:
+    source = packed(project)
+    pack = pack_source(source, "o200k_base", 700, options=Options("redirect", instructions="Answer briefly."))
+    assert "Answer briefly." in pack.text[-120:]
+    assert registry.get("o200k_base").count(pack.text) == pack.total <= 700
+    with pytest.raises(ContextCriticalOverflow, match="instructions"):
+        pack_source(source, "o200k_base", 20, options=Options(instructions="word " * 30))
+
+
+@pytest.mark.parametrize("mode", ["xml", "markdown", "minimal"])
+@pytest.mark.parametrize(
+    "query", [None, "redirect permanently", 'File "src/cookies.py", line 40, in expire_session']
+)
+def test_never_over_any_budget(project: Path, packed: Packed, mode: str, query: str | None) -> None:
+    source = packed(project)
+    for budget in (0, 1, 30, 50, 100, 200, 333, 1000, 2000, 4000):
+        try:
+            pack = ask(source, budget, query, mode)
+        except EmptyInput:
+            assert budget <= 100
+            continue
+        assert registry.get("o200k_base").count(pack.text) == pack.total <= budget
+
+
+def test_a_larger_budget_loses_nothing_of_more_worth(
+    project: Path, packed: Packed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the order of worth, the first difference is something that the larger budget shows."""
+    source = packed(project)
+    last: list[tuple[int, int, int]] = []
+
+    def recorded(upgrades: list[Upgrade], room: int, whole: Whole) -> Choice:
+        choice = choose(upgrades, room, whole)
+        # What comes in with the rest of its file is shown as well.
+        shown = [
+            one for one in sorted(upgrades, key=lambda u: (u.rank, -u.worth)) if whole.price(one) is None
+        ]
+        last[:] = [(-one.worth, one.item, one.form) for one in shown]
+        return choice
+
+    monkeypatch.setattr("tokenbox.folder.choosing.choose", recorded)
+    for query in (None, "redirect permanently", "session expires when a page is saved"):
+        taken = []
+        for budget in range(300, 3600, 50):
+            ask(source, budget, query)
+            taken.append(list(last))
+        assert len(taken[0]) < len(taken[-1])
+        for smaller, larger in pairwise(taken):
+            differences = ((a, b) for a, b in zip_longest(smaller, larger, fillvalue=(1, 0, 0)) if a != b)
+            lost, won = next(differences, ((0, 0, 0), (0, 0, 0)))
+            assert won[0] <= lost[0]
+
+
+def test_hash_seeds_change_nothing(project: Path) -> None:
+    program = (
+        "import sys; from tokenbox.folder import *; s = read(survey([sys.argv[1]]));"
+        "print([pack_source(s, 'utf8-bytes', 4000, options=Options(q)).text"
+        " for q in (None, 'redirect of the session page')])"
+    )
+    digests = {
+        hashlib.sha256(
+            subprocess.run(
+                [sys.executable, "-c", program, str(project)],
+                env=os.environ | {"PYTHONHASHSEED": seed},
+                check=True,
+                capture_output=True,
+            ).stdout
+        ).hexdigest()
+        for seed in ("0", "1", "77")
+    }
+    assert len(digests) == 1
 
 
 @needs_git
@@ -59,7 +222,7 @@ def test_diff_is_critical_and_comes_first(repository: Path, packed: Packed) -> N
     (repository / "b.bin").write_bytes(b"\0b")
     git(repository, "add", "-A")
     result = packed(repository, diff="HEAD")
-    diffs = {block.path: block for block in result.blocks if isinstance(block, DiffBlock)}
+    diffs = {block.path: block for block in result.changes}
     assert set(diffs) == {"a.py", "b.bin", 'ne"w\\n.txt'}
     first, second = diffs["a.py"].hunks
     assert (first.old_start, second.new_start) == (1, 28)
@@ -68,10 +231,15 @@ def test_diff_is_critical_and_comes_first(repository: Path, packed: Packed) -> N
     assert b"-line 30\n" in second.lines
     assert b"rename from old.txt" in diffs['ne"w\\n.txt'].hunks[0].lines
     assert diffs["b.bin"].hunks[0].lines == b"Binary files a/b.bin and b/b.bin differ\n"
-    found = resolve_priorities(result.blocks)
-    assert {found[i] for i, block in enumerate(result.blocks) if isinstance(block, DiffBlock)} == {
-        Priority.CRITICAL
+    blocks = as_blocks(result)
+    found = resolve_priorities(blocks)
+    assert {found[i].display for i, block in enumerate(blocks) if isinstance(block, DiffBlock)} == {
+        "critical"
     }
+    text = ask(result, None).text
+    assert text.index("</tree>") < text.index("<diff ") < text.index("<code ")
+    with pytest.raises(ContextCriticalOverflow, match=r"a\.py"):
+        ask(result, 40)
 
 
 @needs_git
@@ -86,7 +254,7 @@ def test_git_runs_no_program_of_the_repository(repository: Path, packed: Packed,
     git(repository, "config", "filter.py.required", "true")
     (repository / ".gitattributes").write_text("*.py diff=py filter=py\n*.txt filter=p=y.x\n")
     (repository / "a.py").write_text("new\n")
-    assert any(isinstance(block, DiffBlock) for block in packed(repository, diff="HEAD").blocks)
+    assert packed(repository, diff="HEAD").changes
     assert not ran.exists()
 
 
@@ -113,49 +281,18 @@ def test_what_git_cannot_do_is_said(repository: Path, packed: Packed, tmp_path: 
 def test_secrets_in_a_diff_are_redacted(repository: Path, packed: Packed) -> None:
     (repository / "a.py").write_text("k = 'ghp_" + "aB3dE6gH9j" * 3 + "kLmN12'\n")
     result = packed(repository, diff="HEAD")
-    assert b"ghp_" not in encode(result.blocks)
+    assert b"ghp_" not in encode(as_blocks(result))
     assert "in the diff" in str([note.detail for note in result.notes])
-
-
-def test_summaries_are_made_only_when_asked_for(
-    folder: Make, packed: Packed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[str] = []
-    monkeypatch.setattr("tokenbox.pack.packing.summary_of", lambda text, _: asked.append(text))
-    result = packed(folder({f"f{n}.py": f"x = {n}\n" * 50 for n in range(5)}))
-    render_blocks(result.blocks, "utf8-bytes", 100_000, summarize=result.summary)
-    assert asked == []
-    render_blocks(result.blocks, "utf8-bytes", 900, summarize=result.summary)
-    assert asked
-
-
-def test_an_outline_that_would_fit_is_made() -> None:
-    pytest.importorskip("tree_sitter_python", reason="outlines need the extra")
-    counter = registry.get("o200k_base")
-    result = collect(survey([ROOT / "src" / "tokenbox"]))
-    checked = 0
-    for index, block in enumerate(result.blocks):
-        summary = result.summary(index) if isinstance(block, CodeBlock) else None
-        if summary is not None and summary.startswith("[outline"):
-            assert result.summary(index, counter.count(summary)) == summary
-            assert result.summary(index, 9) is None
-            checked += 1
-    assert checked > 5
-
-
-@pytest.mark.parametrize("mode", ["xml", "markdown", "minimal"])
-def test_this_package_in_no_budget_is_ever_over(packed: Packed, mode: str) -> None:
-    result = packed(ROOT / "src" / "tokenbox" / "engine", ROOT / "README.md")
-    counter = registry.get("utf8-bytes")
-    whole = render_blocks(result.blocks, counter, None, mode).total
-    for budget in (200, 1000, 5000, 20_000, whole - 1, whole, whole + 1):
-        layout = render_blocks(result.blocks, counter, budget, mode, summarize=result.summary)
-        assert len(layout.text.encode()) == layout.total <= budget
 
 
 def test_a_pack_file_keeps_everything(folder: Make, packed: Packed) -> None:
     result = packed(folder({"a.py": "def f():\n    return 1\n" * 9, "b.md": "# b\n" * 40, "tests/t.py": "t"}))
-    assert decode(encode(result.summarized())).blocks == result.summarized()
+    blocks = as_blocks(result)
+    assert decode(encode(blocks)).blocks == blocks
+    tree, *files = blocks[:4]
+    assert isinstance(tree, FileTreeBlock)
+    assert [entry.name for entry in tree.entries] == ["a.py", "b.md", "tests"]
+    assert [file.path for file in files if isinstance(file, CodeBlock)] == ["a.py", "tests/t.py"]
 
 
 class Recorded(CountCache):
@@ -168,24 +305,24 @@ class Recorded(CountCache):
 
 def test_counting_ahead_leaves_no_content_to_count(folder: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     # Several jobs, and a last one that is small.
-    monkeypatch.setattr("tokenbox.pack.ahead._JOB", 25_000)
+    monkeypatch.setattr("tokenbox.folder.ahead._JOB", 25_000)
     root = folder({f"f{n}.py": f"x = {n}\n" * 2_000 for n in range(9)})
     cache, counter = Recorded(), registry.get("o200k_base")
     with CountAhead(counter, cache) as ahead:
-        result = collect(survey([root]), made=ahead.add)
-    assert cache.counted == 10
-    layout = render_blocks(result.blocks, counter, cache=cache)
-    assert cache.counted == 10
-    assert layout.total == counter.count(layout.text)
+        source = read(survey([root]), seen=ahead.add)
+    assert cache.counted == 9
+    pack = pack_source(source, counter, cache=cache)
+    assert cache.counted == 10  # the tree
+    assert pack.total == counter.count(pack.text)
 
 
 def test_what_fails_ends_the_counting_ahead(folder: Make) -> None:
     with pytest.raises(GitProblem), CountAhead(registry.get("o200k_base"), CountCache()) as ahead:
-        collect(survey([folder({"a.py": "x"})]), diff="HEAD", made=ahead.add)
+        read(survey([folder({"a.py": "x"})]), diff="HEAD", seen=ahead.add)
 
 
 def test_what_costs_nothing_to_count_is_not_counted_ahead(folder: Make) -> None:
     cache = Recorded()
     with CountAhead(registry.get("utf8-bytes"), cache) as ahead:
-        collect(survey([folder({"a.py": "x"})]), made=ahead.add)
+        read(survey([folder({"a.py": "x"})]), seen=ahead.add)
     assert cache.counted == 0

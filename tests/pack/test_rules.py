@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tokenbox.content.block_kinds import Lang, Priority
-from tokenbox.content.blocks import CodeBlock, DocumentBlock, resolve_priorities
-from tokenbox.pack import parse_rule, survey
-from tokenbox.pack.ignore import DEFAULT_RULES
-from tokenbox.pack.priorities import PriorityProblem
-from tokenbox.pack.project import ProjectProblem
+from tokenbox.content.blocks import AnnotationBlock, CodeBlock, DocumentBlock, resolve_priorities
+from tokenbox.folder import as_blocks, parse_rule, survey
+from tokenbox.folder.ignore import DEFAULT_RULES
+from tokenbox.folder.priorities import PriorityProblem
+from tokenbox.folder.project import ProjectProblem
+from tokenbox.render.placeholders import block_description
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.pack.conftest import Make, Packed
-    from tokenbox.pack import Collection
+    from tokenbox.folder import Source
 
 
 NAMES = [
@@ -197,12 +198,19 @@ def test_default_rules_can_be_taken_back(folder: Make) -> None:
     assert "node_modules/a.js" in survey([root]).found.files
 
 
-def priorities(collection: Collection) -> dict[str, str]:
-    found = resolve_priorities(collection.blocks)
-    return {file.path: found[file.block].display for file in collection.files if file.block is not None}
+def priorities(source: Source) -> dict[str, str]:
+    """The class of each file in a ``.bcp`` pack."""
+    blocks = as_blocks(source)
+    found = zip(blocks, resolve_priorities(blocks), strict=True)
+    named = {
+        block_description(block): priority.display
+        for block, priority in found
+        if not isinstance(block, AnnotationBlock)
+    }
+    return {file.name: named[file.name] for file in source.files}
 
 
-def test_default_priorities(folder: Make, packed: Packed) -> None:
+def test_priorities_of_blocks(folder: Make, packed: Packed) -> None:
     minified = "var a=1;" * 2000
     result = packed(
         folder(
@@ -226,10 +234,10 @@ def test_default_priorities(folder: Make, packed: Packed) -> None:
         "LICENSE": "background", "README.md": "high", "app.min.js": "background", "bundle.js": "background",
         "gen.py": "background", "locked.txt": "background", "package-lock.json": "background",
         "src/foo_test.go": "low",
-        "src/pkg/__main__.py": "high", "src/x.py": "normal", "tests/test_x.py": "low",
+        "src/pkg/__main__.py": "normal", "src/x.py": "normal", "tests/test_x.py": "low",
         "vendor/lib.py": "background",
     }  # fmt: skip
-    assert resolve_priorities(result.blocks)[0] is Priority.HIGH
+    assert resolve_priorities(as_blocks(result))[0] is Priority.HIGH
 
 
 def test_rules_of_the_project_and_the_caller(folder: Make, packed: Packed) -> None:
@@ -273,7 +281,7 @@ def test_bad_project_tables(folder: Make, table: str) -> None:
 def test_language_by_name_and_content(
     folder: Make, packed: Packed, name: str, content: str, lang: Lang
 ) -> None:
-    block = packed(folder({name: content})).blocks[1]
+    block = as_blocks(packed(folder({name: content})))[1]
     assert isinstance(block, CodeBlock)
     assert (block.path, block.lang) == (name, lang)
 
@@ -289,7 +297,7 @@ def test_documents_binaries_and_encodings(folder: Make, packed: Packed) -> None:
             }
         )
     )
-    blocks = {block.title: block.text for block in result.blocks if isinstance(block, DocumentBlock)}
+    blocks = {block.title: block.text for block in as_blocks(result) if isinstance(block, DocumentBlock)}
     assert blocks == {"a.md": "# a", "c.txt": "h\u00e9", "d.txt": "d"}
     assert {(note.path, note.kind.value) for note in result.notes} == {
         ("b.png", "binary"), ("c.txt", "decoded"), ("d.txt", "decoded"),

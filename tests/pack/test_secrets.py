@@ -9,8 +9,8 @@ from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_cla
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenbox.pack import secrets
-from tokenbox.pack.secrets import DETECTORS, NOT_USED, redact
+from tokenbox.folder import secrets
+from tokenbox.folder.secrets import DETECTORS, NOT_USED, redact
 
 SECRETS = {
     "GitHub Token": "ghp_" + "aB3dE6gH9j" * 3 + "kLmN12",
@@ -147,3 +147,42 @@ def test_the_second_look_hides_nothing_from_the_detectors(
     found = redact(content, path)
     with patch.object(secrets, "_may_hold_one", lambda *_: True):
         assert redact(content, path) == found
+
+
+HEX, WORD = "0123456789abcdef" * 4, "aB3dE6gH9jKlMnOpQrStUvWxYz012345678901234567890123456789"
+SHAPES = {
+    "npm": f"npm_{WORD[:36]}",
+    "groq": f"gsk_{WORD[:52]}",
+    "databricks": f"dapi{HEX[:32]}",
+    "digitalocean": f"dop_v1_{HEX[:64]}",
+    "vault": f"hvs.{WORD[:30]}",
+    "shopify": f"shpat_{HEX[:32]}",
+    "linear": f"lin_api_{WORD[:40]}",
+    "age": "AGE-SECRET-KEY-1" + "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L" * 2,
+    "terraform": f"{WORD[:14]}.atlasv1.{WORD + WORD[:20]}",
+    "docker": f'"auth": "{WORD[:40]}"',
+    "bearer": f"Authorization: Bearer {WORD[:40]}",
+    "telegram": f"TELEGRAM_BOT = 123456789:{WORD[:35]}",
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_shapes_of_other_services(shape: str) -> None:
+    text = f"x = 1\n{SHAPES[shape]}\n"
+    content, notes = redact(text.encode(), "notes.txt")
+    assert b"[redacted: " in content
+    assert WORD[:30].encode() not in content
+    assert [note.line for note in notes] == [2]
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("12345678:" + "a" * 34 + "b\n", "notes.txt"),
+        ("token := os.Getenv(passwordKey1)\npassword := get(secret2)\n", "a.go"),
+        ("JWT = 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abcdefghijklmnop'\n", "tests/test_jwt.py"),
+        ("password = 's3cr3tPa55w0rd'\n", "tests/test_login.py"),
+    ],
+)
+def test_code_and_tests_are_left_alone(text: str, path: str) -> None:
+    assert redact(text.encode(), path) == (text.encode(), [])

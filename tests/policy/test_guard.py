@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import product
@@ -12,7 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenbox import override, tokenizers
-from tokenbox.policy import InvalidPolicy, Limits, LowerMaxTokens, OutputMode, enforce, read_chunks
+from tokenbox.compose.requests import By, Count
+from tokenbox.conversation.published import OpenAIFormat
+from tokenbox.policy import (
+    Basis,
+    InvalidPolicy,
+    Limits,
+    LowerMaxTokens,
+    OutputMode,
+    Uncertain,
+    enforce,
+    guard,
+    pack,
+    read_chunks,
+)
 
 BYTES = tokenizers.get("utf8-bytes")
 WINDOWS = (0, 1, 2, 3, 7, 10, 99, 100, 101, 4_096, 8_191, 128_000, 1_000_003)
@@ -190,3 +204,108 @@ def test_an_estimate_is_marked_wherever_it_is_shown() -> None:
     assert isinstance(record["why"], dict)
     assert record["why"]["exact"] is False
     assert "~" in verdict.plan[0].say
+
+
+EXACT = Count(90, exact=True, at_most=90, by=By.TEMPLATE)
+
+
+@pytest.mark.parametrize(
+    ("count", "uncertain", "ok", "basis", "decided_on"),
+    [
+        (EXACT, "margin", True, Basis.EXACT, 90),
+        (replace(EXACT, total=101, at_most=101), "allow", False, Basis.EXACT, 101),
+        # Over by the total is refused, whatever the setting.
+        (Count(101, exact=False, at_most=200, by=By.MARKERS), "allow", False, Basis.TOTAL, 101),
+        (Count(101, exact=False, at_most=200, by=By.MARKERS), "bound", False, Basis.TOTAL, 200),
+        # Under by the bound is allowed, whatever the setting.
+        (Count(80, exact=False, at_most=100, by=By.PUBLISHED), "bound", True, Basis.AT_MOST, 100),
+        (Count(99, exact=False, at_most=100, by=By.TEXT), "margin", True, Basis.AT_MOST, 100),
+        # Between the two the setting decides: by the total, its margin, or the bound.
+        (Count(96, exact=False, at_most=500, by=By.PUBLISHED), "allow", True, Basis.TOTAL, 96),
+        (Count(96, exact=False, at_most=500, by=By.PUBLISHED), "margin", False, Basis.MARGIN, 101),
+        (Count(95, exact=False, at_most=500, by=By.PUBLISHED), "margin", True, Basis.MARGIN, 100),
+        (Count(87, exact=False, at_most=500, by=By.TEXT), "margin", False, Basis.MARGIN, 101),
+        (Count(100, exact=False, at_most=500, by=By.MARKERS), "margin", True, Basis.MARGIN, 100),
+        (Count(10, exact=False, at_most=101, by=By.SERVER), "bound", False, Basis.AT_MOST, 101),
+        # Each prompt has the window for itself.
+        (Count(150, exact=True, at_most=150, by=By.TEXT, largest=100), "margin", True, Basis.EXACT, 100),
+    ],
+)
+def test_an_uncertain_count_is_decided_by_the_setting(
+    count: Count, uncertain: str, ok: bool, basis: Basis, decided_on: int
+) -> None:
+    verdict = guard(count, Limits.of(130, 30), Uncertain(uncertain))
+    assert (verdict.ok, verdict.basis, verdict.tokens) == (ok, basis, decided_on)
+    record = verdict.to_dict()
+    assert (record["basis"], record["uncertain"]) == (basis.value, uncertain)
+
+
+@given(
+    total=st.integers(0, 10_000),
+    more=st.integers(0, 10_000),
+    by=st.sampled_from(By),
+    exact=st.booleans(),
+    window=st.integers(0, 25_000),
+    uncertain=st.sampled_from(Uncertain),
+)
+def test_what_an_estimate_needs_does_not_depend_on_the_limits(
+    total: int, more: int, by: By, exact: bool, window: int, uncertain: Uncertain
+) -> None:
+    count = Count(total, exact, total if exact else total + more, by)
+    verdict = guard(count, Limits.of(window), uncertain)
+    assert verdict.ok == (verdict.tokens <= window)
+    assert total <= verdict.tokens <= count.at_most
+    if window < total:
+        assert not verdict.ok
+    if window >= count.at_most:
+        assert verdict.ok
+    stricter = guard(count, Limits.of(window), Uncertain.BOUND)
+    laxer = guard(count, Limits.of(window), Uncertain.ALLOW)
+    assert stricter.ok <= verdict.ok <= laxer.ok
+
+
+def test_the_setting_decides_and_the_record_says_so() -> None:
+    request, limits = read_chunks([{"role": "user", "content": "a" * 100}]), Limits.of(400, 50)
+    records = {}
+    for uncertain in Uncertain:
+        verdict = enforce(request, limits, BYTES, uncertain=uncertain)
+        why = verdict.to_dict()["why"]
+        assert isinstance(why, dict)
+        records[uncertain.value] = (verdict.ok, why["basis"], why["uncertain"])
+    assert records == {
+        "margin": (True, "margin", "margin"),
+        "bound": (False, "at_most", "bound"),
+        "allow": (True, "total", "allow"),
+    }
+    for bad in ("maybe", None, 5):
+        with pytest.raises(InvalidPolicy, match="margin, bound, allow"):
+            enforce(request, limits, BYTES, uncertain=bad)  # type: ignore[arg-type]
+
+
+def test_a_plan_of_an_uncertain_count_passes_the_guard() -> None:
+    chat = [{"role": role, "content": "word " * 40} for _ in range(20) for role in ("user", "assistant")]
+    request = read_chunks([*chat, {"role": "user", "content": "go on"}])
+    counter = OpenAIFormat(older=False, published=False)
+    for uncertain in Uncertain:
+        limits = Limits.of(3_200, 100)
+        plan = pack(request, limits, counter, uncertain=uncertain)
+        assert guard(plan.count, limits, uncertain).ok
+        assert plan.total <= plan.budget <= limits.input_limit
+        assert plan.dropped if uncertain is Uncertain.BOUND else plan.packed
+
+
+def test_integers_of_other_libraries_are_integers() -> None:
+    class Int64:
+        def __init__(self, value: int) -> None:
+            self.value = value
+
+        def __index__(self) -> int:
+            return self.value
+
+    limits = Limits.of(Int64(100), Int64(20))
+    assert (limits.max_ctx, limits.reserve_out) == (100, 20)
+    assert type(limits.max_ctx) is int
+    numpy = pytest.importorskip("numpy", reason="a test dependency")
+    assert Limits.of(numpy.int64(100)).max_ctx == 100
+    with pytest.raises(InvalidPolicy):
+        Limits.of(numpy.float64(100))

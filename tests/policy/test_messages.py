@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tokenbox import ContextCriticalOverflow, Message, ctx, tokenizers
-from tokenbox.content.message import InvalidMessage, UndeclaredCost
+from tokenbox.compose.requests import By, Count
+from tokenbox.content.message import InvalidMessage
+from tokenbox.conversation.counting import CountsMessages
 from tokenbox.ctx import CutChunks, InvalidChunks, LargerWindow, LowerMaxTokens, StrategyFailed
 from tokenbox.tokenizers import TokenizerIdentity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
+
+    from tokenbox.content.request import Request
 
 SYSTEM = {"role": "system", "content": "s" * 10}
 
@@ -27,27 +31,26 @@ def turn(n: int, size: int = 20) -> list[dict[str, Any]]:
 CHAT = [SYSTEM, *turn(1), *turn(2), *turn(3), {"role": "user", "content": "last" * 5}]
 
 
-class Format:
+class Format(CountsMessages):
     """A chat format: four tokens around each message, three that prime the reply, ten for each tool."""
 
     identity = TokenizerIdentity("format", "1", "0" * 64, exact=True)
 
-    def count_messages(
-        self,
-        messages: Sequence[Message | Mapping[str, object]],
-        tools: Sequence[Mapping[str, object]] | None = None,
-        *,
-        add_generation_prompt: bool = True,
-    ) -> int:
-        texts = sum(len(Message.of(message).counted_text) + 4 for message in messages)
-        return texts + 10 * len(tools or ()) + 3 * add_generation_prompt
+    def count_request(self, request: Request) -> Count:
+        total = sum(self.message_sizes(request.messages)) + 10 * len(request.tools) + 3
+        return Count(total, exact=True, at_most=total, by=By.TEMPLATE)
+
+    def message_sizes(self, messages: Sequence[Message]) -> list[int]:
+        return [len(message.counted_text) + 4 for message in messages]
 
 
-def test_a_tokenizer_counts_texts_and_that_is_an_estimate() -> None:
+def test_a_tokenizer_counts_the_markers_generously_and_that_is_an_estimate() -> None:
     found = ctx.estimate("any", CHAT, tokenizer="utf8-bytes")
-    assert found.per_chunk == (10, 20, 20, 20, 20, 20, 20, 20)
-    assert found.tokens_in == 150
-    assert not found.exact, "the markers that a server adds are not counted"
+    texts = sum(len(message["content"]) for message in CHAT)
+    assert found.tokens_in >= sum(found.per_chunk) >= texts + 4 * len(CHAT)
+    assert found.count.by is By.MARKERS
+    assert not found.exact, "what a server puts around messages is not known"
+    assert found.count.at_most > found.tokens_in
     assert found.ids[:2] == ("message[0]", "message[1]")
     same = ctx.estimate("any", [Message.of(message) for message in CHAT], tokenizer="utf8-bytes")
     assert same == found
@@ -59,16 +62,31 @@ def test_a_chat_format_counts_the_whole_request() -> None:
     assert found.tokens_in == 150 + 8 * 4 + 3
     tools = [{"type": "function", "function": {"name": "look"}}]
     assert ctx.estimate("any", CHAT, tokenizer=Format(), tools=tools).tokens_in == found.tokens_in + 10
-    assert ctx.estimate("any", CHAT, tokenizer="utf8-bytes", tools=tools).tokens_in > 150
+    bare = ctx.estimate("any", CHAT, tokenizer="utf8-bytes").tokens_in
+    assert ctx.estimate("any", CHAT, tokenizer="utf8-bytes", tools=tools).tokens_in > bare
     with pytest.raises(InvalidChunks, match="chat format"):
         ctx.estimate("any", ["a text"], tokenizer=Format())
     with pytest.raises(InvalidChunks, match="tools go with messages"):
         ctx.estimate("any", ["a text"], tokenizer="utf8-bytes", tools=tools)
+    with pytest.raises(InvalidMessage, match="tools are a list"):
+        ctx.estimate("any", CHAT, tokenizer="utf8-bytes", tools="abc")  # type: ignore[arg-type]
+
+
+def test_messages_of_every_api_are_chunks() -> None:
+    responses = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hello"}]}]
+    anthropic = [{"role": "user", "content": [{"type": "text", "text": "hello"}]}]
+    plain = [{"role": "user", "content": "hello"}]
+    sizes = [
+        ctx.estimate("any", chat, tokenizer=Format()).tokens_in for chat in (responses, anthropic, plain)
+    ]
+    assert sizes == [12, 12, 12]
 
 
 @pytest.mark.parametrize("counter", ["utf8-bytes", Format()])
 def test_every_remedy_of_a_chat_works(counter: Any) -> None:  # noqa: ANN401
-    def ask(messages: list[Any], reserve: int = 30, max_ctx: int = 160) -> Any:  # noqa: ANN401
+    window = 160 if isinstance(counter, Format) else 360
+
+    def ask(messages: list[Any], reserve: int = 30, max_ctx: int = window) -> Any:  # noqa: ANN401
         return ctx.enforce("any", messages, "text", reserve, tokenizer=counter, max_ctx=max_ctx)
 
     verdict = ask(CHAT)
@@ -94,7 +112,7 @@ def test_every_remedy_of_a_chat_works(counter: Any) -> None:  # noqa: ANN401
 
 
 def test_a_plan_of_a_chat_says_what_a_summary_may_be() -> None:
-    for counter, window in (("utf8-bytes", 140), (Format(), 165)):
+    for counter, window in (("utf8-bytes", 320), (Format(), 165)):
         plan = ctx.pack(CHAT, window, 0, 0, tokenizer=counter)
         assert plan.strategy == "window"
         assert [one.decision.value for one in plan.dropped] == ["evicted"] * len(plan.dropped)
@@ -118,17 +136,17 @@ def test_a_call_and_its_result_leave_together() -> None:
         {"role": "assistant", "content": "done"},
         {"role": "user", "content": "thanks"},
     ]
-    for budget in range(6, 140):
+    for budget in range(90, 400, 3):
         plan = ctx.pack(chat, budget, 0, 0, tokenizer="utf8-bytes")
         kept = {one.index for one in plan.packed}
         assert (3 in kept) == (4 in kept)
         assert 6 in kept
     with pytest.raises(StrategyFailed, match="parted a tool call"):
-        ctx.pack(chat, 200, 0, 0, lambda c, b, n: [2, 3, 6], tokenizer="utf8-bytes")  # noqa: ARG005
-    chosen = ctx.pack(chat, 200, 0, 0, lambda c, b, n: [2, 3, 4, 6], tokenizer="utf8-bytes")  # noqa: ARG005
+        ctx.pack(chat, 900, 0, 0, lambda c, b, n: [2, 3, 6], tokenizer="utf8-bytes")  # noqa: ARG005
+    chosen = ctx.pack(chat, 900, 0, 0, lambda c, b, n: [2, 3, 4, 6], tokenizer="utf8-bytes")  # noqa: ARG005
     assert [one.index for one in chosen.dropped] == [0, 1, 5]
     with pytest.raises(StrategyFailed, match="left out message"):
-        ctx.pack(chat, 200, 0, 0, lambda c, b, n: [0], tokenizer="utf8-bytes")  # noqa: ARG005
+        ctx.pack(chat, 900, 0, 0, lambda c, b, n: [0], tokenizer="utf8-bytes")  # noqa: ARG005
 
 
 def test_what_is_no_chat_is_refused() -> None:
@@ -140,10 +158,12 @@ def test_what_is_no_chat_is_refused() -> None:
     with pytest.raises(ContextCriticalOverflow):
         ctx.pack(CHAT, 29, 0, 0, tokenizer="utf8-bytes")
     image = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}
-    with pytest.raises(UndeclaredCost):
-        ctx.enforce("any", [image], tokenizer="utf8-bytes", max_ctx=100)
-    image["content"][0]["tokens"] = 85  # type: ignore[index]
-    assert ctx.estimate("any", [image], tokenizer=tokenizers.get("utf8-bytes")).tokens_in == 85
+    seen = ctx.estimate("any", [image], tokenizer="utf8-bytes")
+    assert seen.tokens_in > 1_000, "what an image costs is estimated"
+    assert not seen.exact
+    image["content"][0]["tokens"] = 0  # type: ignore[index]
+    declared = ctx.estimate("any", [image], tokenizer=tokenizers.get("utf8-bytes"))
+    assert declared.tokens_in == seen.tokens_in, "and what it says of itself is not believed"
 
 
 def test_a_model_with_a_published_format_is_counted_by_it() -> None:
@@ -166,5 +186,15 @@ def test_a_model_with_a_published_format_is_counted_by_it() -> None:
     assert tooled.tokens_in > found.tokens_in
     assert not tooled.exact, "what tools cost is an estimate"
     by_text = ctx.estimate("gpt-4o", chat, tokenizer="o200k_base")
-    assert by_text.tokens_in == found.tokens_in - 2 * 3 - 3 - o200k("system") - o200k("user")
-    assert not by_text.exact
+    assert by_text == found, "a vocabulary's name does not switch a known format off"
+    other = ctx.estimate("gpt-4o", chat, tokenizer="utf8-bytes")
+    assert other.tokens_in > found.tokens_in
+    assert not other.exact
+
+
+def test_39_999_short_messages_are_refused() -> None:
+    chat = [{"role": "user", "content": "hi"}] * 39_999
+    verdict = ctx.enforce("gpt-4o", chat, tokenizer="o200k_base")
+    assert not verdict.ok
+    assert verdict.tokens_in == 39_999 * 5 + 3
+    assert verdict.why.verdict.basis == "exact"

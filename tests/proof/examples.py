@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
-import tokenbox
-from tokenbox.compose.render_blocks import render_blocks
 from tokenbox.content.block_kinds import Lang, Priority
 from tokenbox.content.blocks import AnnotationBlock, CodeBlock
 from tokenbox.content.section import Section
-from tokenbox.errors import ContextCriticalOverflow
+from tokenbox.errors import TokenboxError
 from tokenbox.proof.bundle import VOLATILE, Volatile, build
-from tokenbox.proof.of_blocks import of_blocks
-from tokenbox.proof.of_layout import of_layout, of_layout_error
-from tokenbox.tokenizers.registry import get
+from tokenbox.proof.calls import proven
+from tokenbox.proof.of_blocks import RENDER_BLOCKS
+from tokenbox.proof.of_sections import LAYOUT
 
 if TYPE_CHECKING:
+    from tokenbox.proof.calls import Function
     from tokenbox.proof.evidence import Evidence
 
 MARKERS = ("QUAGGA rules", "QUAGGA notes é", "QUAGGA extra", "QUAGGA code", "QUAGGA summary")
@@ -34,21 +34,30 @@ BLOCKS = [
 MADE = Volatile("2026-11-21T10:00:00.000000Z", "host", {"python": "cpython 3.11.0"})
 
 
+def evidence_of(
+    function: Function[..., Any],
+    *args: Any,  # noqa: ANN401
+    source: str | None = None,
+    **kwargs: Any,  # noqa: ANN401
+) -> Evidence:
+    """The evidence of a call, whatever comes of it."""
+    found: list[Evidence] = []
+    with suppress(TokenboxError):
+        proven(function, found.append, source=source)(*args, **kwargs)
+    (evidence,) = found
+    return evidence
+
+
 def layout_evidence(budget: int = 60) -> Evidence:
-    return of_layout(tokenbox.layout(SECTIONS, budget, "utf8-bytes"), source="prompt.toml")
+    return evidence_of(LAYOUT, SECTIONS, budget, "utf8-bytes", source="prompt.toml")
 
 
 def refusal_evidence() -> Evidence:
-    try:
-        tokenbox.layout(SECTIONS, 3, "utf8-bytes")
-    except ContextCriticalOverflow as error:
-        identity = get("utf8-bytes").identity
-        return of_layout_error(error, SECTIONS, 3, identity, "\n\n", reclaim=False)
-    raise AssertionError
+    return layout_evidence(3)
 
 
 def blocks_evidence() -> Evidence:
-    return of_blocks(render_blocks(BLOCKS, "chars4", 60, summarize=lambda *_: MARKERS[4]))
+    return evidence_of(RENDER_BLOCKS, BLOCKS, "chars4", 60, summarize=lambda *_: MARKERS[4])
 
 
 EXAMPLES = {"layout": layout_evidence, "refusal": refusal_evidence, "blocks": blocks_evidence}

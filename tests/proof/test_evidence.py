@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from typing import Any
 
 import pytest
 
 import tokenbox
-from tokenbox.compose.render_blocks import render_blocks
+from tests.proof.examples import evidence_of
+from tokenbox.compose.blocks import render_blocks
 from tokenbox.content.block_kinds import Lang, MediaType, Priority
 from tokenbox.content.blocks import AnnotationBlock, CodeBlock, ImageBlock
 from tokenbox.content.section import Section
 from tokenbox.errors import ContextCriticalOverflow, TokenizerError
-from tokenbox.proof import Budget, Kind, Outcome, Sourced, Status
-from tokenbox.proof.of_blocks import block_names, of_blocks, of_blocks_error
-from tokenbox.proof.of_layout import of_layout, of_layout_error
+from tokenbox.proof import Kind, Outcome, Sourced, Status
+from tokenbox.proof.calls import evidence_of as call_evidence
+from tokenbox.proof.of_blocks import RENDER_BLOCKS, block_names
+from tokenbox.proof.of_sections import LAYOUT
 from tokenbox.tokenizers.registry import get
 
 SECTIONS = [
@@ -32,7 +35,8 @@ BLOCKS = [
 
 def test_of_a_layout() -> None:
     result = tokenbox.layout(SECTIONS, 28, "utf8-bytes")
-    evidence = of_layout(result, source="prompt.toml")
+    evidence = evidence_of(LAYOUT, SECTIONS, 28, "utf8-bytes", source="prompt.toml")
+    assert (evidence.function, evidence.arguments) == ("layout", {"separator": "\n\n", "reclaim": False})
     assert (evidence.kind, evidence.outcome) == (Kind.LAYOUT, Outcome())
     assert evidence.digest == result.digest
     assert evidence.emitted == result.text
@@ -60,30 +64,28 @@ def test_of_a_layout() -> None:
 
 
 def test_of_a_refusal() -> None:
-    with pytest.raises(ContextCriticalOverflow) as caught:
-        tokenbox.layout(SECTIONS, 3, "utf8-bytes")
-    budget = Budget(
-        Sourced(3, "window less reserve"), Sourced(10, "config"), Sourced(7, "flag"), Sourced("0", "default")
-    )
-    identity = get("utf8-bytes").identity
-    evidence = of_layout_error(caught.value, SECTIONS, budget, identity, "\n\n", reclaim=False)
+    evidence = evidence_of(LAYOUT, SECTIONS, 3, "utf8-bytes", "\n\n", reclaim=False)
+    assert evidence.arguments == {"separator": "\n\n", "reclaim": False}
     assert evidence.outcome.status is Status.REFUSED
     assert evidence.outcome.figures["deficit"] == 15
     assert evidence.outcome.figures["smallest_change"]["minimum_budget"] == 18  # type: ignore[index]
     assert evidence.decisions == ({"id": "rules", "decision": "critical", "size": 18},)
     assert (evidence.emitted, evidence.digest) == (None, None)
-    assert [i.tokens for i in evidence.inputs] == [18, None]
+    assert [i.tokens for i in evidence.inputs] == [None, None]
 
 
 def test_a_failure_does_not_quote() -> None:
     error = TokenizerError("the counter failed on: MARKER", text="MARKER", length=6)
-    evidence = of_layout_error(error, SECTIONS, 3, get("utf8-bytes").identity, "", reclaim=False)
+    arguments = {"sections": SECTIONS, "budget": 3, "tokenizer": get("utf8-bytes")}
+    evidence = call_evidence(LAYOUT, arguments, error)
     assert evidence.outcome == Outcome(Status.FAILED, "tokenizer_error", {"length": 6})
 
 
 def test_of_blocks() -> None:
-    result = render_blocks(BLOCKS, "chars4", 150, summarize=lambda index, _room: f"summary of {index}")
-    evidence = of_blocks(result)
+    options: dict[str, Any] = {"summarize": lambda index, _room: f"summary of {index}"}
+    result = render_blocks(BLOCKS, "chars4", 150, **options)
+    evidence = evidence_of(RENDER_BLOCKS, BLOCKS, "chars4", 150, **options)
+    assert list(evidence.arguments["summarize"]) == ["code"]  # type: ignore[call-overload]
     assert [i.id for i in evidence.inputs] == ["code a.py #1", "image", "code a.py #2"]
     assert [i.fields["index"] for i in evidence.inputs] == [0, 1, 2]
     assert evidence.inputs[0].size == 360
@@ -96,8 +98,7 @@ def test_of_blocks() -> None:
 def test_of_blocks_that_do_not_fit() -> None:
     with pytest.raises(ContextCriticalOverflow) as caught:
         render_blocks(BLOCKS, "chars4", 20)
-    budget = Budget(Sourced(20, "--budget"))
-    evidence = of_blocks_error(caught.value, BLOCKS, budget, get("chars4").identity, {"mode": "xml"})
+    evidence = evidence_of(RENDER_BLOCKS, BLOCKS, "chars4", 20)
     assert [(d["id"], d["size"]) for d in evidence.decisions] == [
         ("code a.py #2", caught.value.critical[0][1])
     ]
@@ -106,12 +107,11 @@ def test_of_blocks_that_do_not_fit() -> None:
 
 def test_no_name_has_a_text_in_it() -> None:
     assert not any("shows" in name for name in block_names(BLOCKS[:3]))
-    result = render_blocks(BLOCKS, "chars4", 150)
-    assert "print(" not in repr(of_blocks(result))
-    assert "three" not in repr(of_layout(tokenbox.layout(SECTIONS, 28, "utf8-bytes")))
+    assert "print(" not in repr(evidence_of(RENDER_BLOCKS, BLOCKS, "chars4", 150))
+    assert "three" not in repr(evidence_of(LAYOUT, SECTIONS, 28, "utf8-bytes"))
 
 
 def test_evidence_is_frozen() -> None:
-    evidence = of_layout(tokenbox.layout(SECTIONS, 28, "utf8-bytes"))
+    evidence = evidence_of(LAYOUT, SECTIONS, 28, "utf8-bytes")
     with pytest.raises(dataclasses.FrozenInstanceError):
         evidence.model = "other"  # type: ignore[misc]

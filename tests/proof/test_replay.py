@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 import tokenbox
 from tests.effort import examples
 from tests.proof.examples import BLOCKS, EXAMPLES, SECTIONS, blocks_evidence, layout_evidence
-from tokenbox.compose.render_blocks import render_blocks
+from tokenbox.api import layout
+from tokenbox.api import render_blocks as proven_blocks
+from tokenbox.compose.blocks import render_blocks
 from tokenbox.content.block_kinds import Priority
 from tokenbox.content.blocks import AnnotationBlock, Block, CodeBlock
 from tokenbox.content.section import Section
@@ -23,10 +25,8 @@ from tokenbox.proof.bundle import MANIFEST, build
 from tokenbox.proof.contents import Contents, differences, read_contents
 from tokenbox.proof.errors import ReplayImpossible
 from tokenbox.proof.manifest import read_manifest
-from tokenbox.proof.of_blocks import of_blocks
-from tokenbox.proof.proven import layout
-from tokenbox.proof.proven import render_blocks as proven_blocks
-from tokenbox.proof.replay import Texts, replay
+from tokenbox.proof.recorded import Texts
+from tokenbox.proof.replay import FUNCTIONS, replay
 from tokenbox.proof.verify import MemoryFiles
 
 if TYPE_CHECKING:
@@ -54,6 +54,32 @@ def test_layouts_at_many_budgets(budget: int, tokenizer: str) -> None:
         tokenbox.layout(SECTIONS, budget, tokenizer, reclaim=True, proof=found.append)
     except ContextCriticalOverflow:
         assert found[0].outcome.code == "context_critical_overflow"
+    assert replay(*contents_of(found[0])).same
+
+
+@pytest.mark.parametrize("budget", range(8, 120, 6))
+@pytest.mark.parametrize("tokenizer", ["utf8-bytes", "o200k_base"])
+def test_layouts_that_degrade(budget: int, tokenizer: str) -> None:
+    found: list[Evidence] = []
+    groups: dict[str, dict[str, object]] = {
+        "chat": {"max": "50%", "priority": 400, "parent": "all"},
+        "all": {"min": 3},
+    }
+    sections: list[dict[str, object]] = [
+        {"id": "rules", "content": "Be brief."},
+        {"id": "a", "content": ["one", {"two": 2}, "three"], "shrink": 1, "group": "chat", "min": 4},
+        {
+            "id": "b",
+            "content": "x  y\n" * 9,
+            "shrink": 1,
+            "group": "chat",
+            "forms": ["squeeze", {"text": "xs"}],
+        },
+        {"id": "c", "content": "One. Two. Three.", "shrink": 2, "cut": "sentence", "marker": " [{tokens}]"},
+        {"id": "d", "content": "with c", "shrink": 1, "with": "c", "max": 40},
+    ]
+    with suppress(ContextCriticalOverflow):
+        tokenbox.layout(sections, budget, tokenizer, policy="degrade", groups=groups, proof=found.append)
     assert replay(*contents_of(found[0])).same
 
 
@@ -148,17 +174,18 @@ ODD: list[object] = [
 def test_a_forged_bundle(name: str, odd: object) -> None:
     evidence = EXAMPLES[name]()
 
-    def put(place: Callable[[Any, Any], Any], key: str) -> None:
-        forged(evidence, lambda lists, predicate: place(lists, predicate).__setitem__(key, odd))
+    def put(place: Callable[[Any, Any], Any], key: str, value: object = odd) -> None:
+        forged(evidence, lambda lists, predicate: place(lists, predicate).__setitem__(key, value))
 
     for field in evidence.inputs[0].fields:
         put(lambda lists, _: lists["inputs"][0]["fields"], field)
-    for field in evidence.options:
-        put(lambda _, predicate: predicate["options"], field)
+    for field in evidence.arguments:
+        put(lambda _, predicate: predicate["arguments"], field)
     forged(evidence, lambda lists, _: lists["inputs"].append(dict(lists["inputs"][0], fields={"x": odd})))
     forged(evidence, lambda lists, _: lists["inputs"].append(dict(lists["inputs"][0])))
-    forged(evidence, lambda _, predicate: predicate.__setitem__("options", {}))
-    forged(evidence, lambda _, predicate: predicate.__setitem__("kind", "plan"))
+    forged(evidence, lambda _, predicate: predicate.__setitem__("arguments", {}))
+    for other in FUNCTIONS:
+        put(lambda _, predicate: predicate, "function", other)
     if isinstance(odd, str):
         put(lambda _, predicate: predicate["tokenizer"], "name")
     if odd is None or (isinstance(odd, int | str) and odd is not True):
@@ -186,7 +213,7 @@ def test_proof_of_a_layout_is_as_without() -> None:
     assert len(found) == 1
     blocks = proven_blocks(BLOCKS, "chars4", 60, proof=found.append)
     assert blocks == render_blocks(BLOCKS, "chars4", 60) == proven_blocks(BLOCKS, "chars4", 60)
-    assert found[1] == of_blocks(blocks)
+    assert found[1].digest == blocks.digest
 
 
 def broken(_: Evidence) -> None:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
+from tests.waiting import SECONDS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -85,13 +87,13 @@ def serving(
     stop = asyncio.Event()
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), daemon=True)
     thread.start()
-    assert started.wait(10)
+    assert started.wait(SECONDS)
     try:
         yield server
     finally:
         server.release.set()
         loop.call_soon_threadsafe(stop.set)
-        thread.join(10)
+        thread.join(SECONDS)
         loop.close()
 
 
@@ -125,12 +127,12 @@ def raw(
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), daemon=True)
     thread.start()
-    assert started.wait(10)
+    assert started.wait(SECONDS)
     try:
         yield server
     finally:
         loop.call_soon_threadsafe(stop.set)
-        thread.join(10)
+        thread.join(SECONDS)
         loop.close()
 
 

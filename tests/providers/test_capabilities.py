@@ -13,7 +13,6 @@ from tokenbox.providers import (
     Capabilities,
     EndpointMemory,
     InvalidTarget,
-    Kind,
     ServerFailed,
     Target,
     TokenCount,
@@ -53,13 +52,13 @@ OLLAMA_SHOW = {
 }
 
 # The routes of a server; its kind; its figures: window, most input, most output, trained window; its slots.
-SERVERS: dict[str, tuple[dict[str, Reply], Kind, tuple[int | None, ...], int | None]] = {
+SERVERS: dict[str, tuple[dict[str, Reply], str, tuple[int | None, ...], int | None]] = {
     "llama.cpp": (
         {
             "/v1/models": listed("llamacpp", meta={"n_ctx": 256, "n_ctx_train": 512}),
             "/props": {"default_generation_settings": {"n_ctx": 256}, "total_slots": 2},
         },
-        Kind.LLAMA_CPP,
+        "llama.cpp",
         (256, None, None, 512),
         2,
     ),
@@ -68,19 +67,19 @@ SERVERS: dict[str, tuple[dict[str, Reply], Kind, tuple[int | None, ...], int | N
             "/v1/models": listed("llamacpp", meta={"n_ctx_train": 512}),
             "/props": {"default_generation_settings": {"n_ctx": 300}, "total_slots": 1},
         },
-        Kind.LLAMA_CPP,
+        "llama.cpp",
         (300, None, None, 512),
         1,
     ),
     "vLLM": (
         {"/v1/models": listed("vllm", root="maker/m", parent=None, max_model_len=16384)},
-        Kind.VLLM,
+        "vllm",
         (16384, None, None, None),
         None,
     ),
     "SGLang": (
         {"/v1/models": listed("sglang", max_model_len=32768)},
-        Kind.SGLANG,
+        "sglang",
         (32768, None, None, None),
         None,
     ),
@@ -94,7 +93,7 @@ SERVERS: dict[str, tuple[dict[str, Reply], Kind, tuple[int | None, ...], int | N
                 "router": "r",
             },
         },
-        Kind.TGI,
+        "tgi",
         (4096, 4095, None, None),
         None,
     ),
@@ -104,7 +103,7 @@ SERVERS: dict[str, tuple[dict[str, Reply], Kind, tuple[int | None, ...], int | N
             "/api/ps": {"models": [{"name": "m:latest", "model": "m:latest", "context_length": 6000}]},
             "/api/show": OLLAMA_SHOW,
         },
-        Kind.OLLAMA,
+        "ollama",
         (6000, None, None, 40960),
         None,
     ),
@@ -114,7 +113,7 @@ SERVERS: dict[str, tuple[dict[str, Reply], Kind, tuple[int | None, ...], int | N
             "/api/ps": {"models": [{"name": "x", "context_length": 1}]},
             "/api/show": OLLAMA_SHOW,
         },
-        Kind.OLLAMA,
+        "ollama",
         (4096, None, None, 40960),
         None,
     ),
@@ -124,42 +123,42 @@ SERVERS: dict[str, tuple[dict[str, Reply], Kind, tuple[int | None, ...], int | N
             "/api/version": {"version": "0.40.1"},
             "/api/ps": {},
         },
-        Kind.OLLAMA,
+        "ollama",
         (None, None, None, None),
         None,
     ),
     "LM Studio": (
         {"/v1/models": listed("organization_owner"), "/api/v1/models": LM_STUDIO},
-        Kind.LM_STUDIO,
+        "lmstudio",
         (8192, None, None, 32768),
         None,
     ),
     "LM Studio before": (
         {"/v1/models": listed("organization_owner"), "/api/v0/models": LM_STUDIO_V0},
-        Kind.LM_STUDIO,
+        "lmstudio",
         (4096, None, None, 32768),
         None,
     ),
     "OpenRouter": (
         {"/v1/models": listed("x", context_length=9000, top_provider={"max_completion_tokens": 700})},
-        Kind.OPENAI_COMPATIBLE,
+        "openai-compatible",
         (9000, None, 700, None),
         None,
     ),
-    "anything": ({}, Kind.OPENAI_COMPATIBLE, (None, None, None, None), None),
-    "a page": ({"/v1/models": "<html>hello"}, Kind.OPENAI_COMPATIBLE, (None, None, None, None), None),
+    "anything": ({}, "openai-compatible", (None, None, None, None), None),
+    "a page": ({"/v1/models": "<html>hello"}, "openai-compatible", (None, None, None, None), None),
     "nonsense": (
         {
             "/v1/models": listed("llamacpp", meta={"n_ctx": -1, "n_ctx_train": True}),
             "/props": {"total_slots": "2"},
         },
-        Kind.LLAMA_CPP,
+        "llama.cpp",
         (None, None, None, None),
         None,
     ),
     "zeros": (
         {"/v1/models": listed("llamacpp", meta={"n_ctx": 0}), "/props": [0]},
-        Kind.LLAMA_CPP,
+        "llama.cpp",
         (None, None, None, None),
         None,
     ),
@@ -174,14 +173,14 @@ def test_what_is_there_and_what_it_can_hold(name: str) -> None:
         BlockingProvider(Target(server.url, "m"), memory=EndpointMemory()) as provider,
     ):
         found = provider.capabilities()
-        assert found.kind is kind
+        assert found.kind == kind
         got = (found.context_window, found.max_input_tokens, found.max_output_tokens, found.trained_window)
         assert tuple(None if figure is None else figure.value for figure in got) == figures
         assert found.slots == slots
         assert all(figure is None or figure.source for figure in got)
         asked = len(server.asked)
         assert provider.capabilities() == found
-        assert provider.kind() is kind
+        assert provider.kind() == kind
         assert len(server.asked) == asked, "asked twice"
         assert found.complete
 
@@ -228,7 +227,7 @@ def test_the_user_s_word_counts_before_the_server_s() -> None:
 def test_anthropic_says_input_and_output_and_the_catalog_the_rest() -> None:
     said = {"type": "model", "id": "claude-sonnet-4-5", "max_input_tokens": 200000, "max_tokens": 64000}
     with serving({"/v1/models/claude-sonnet-4-5": said}) as server:
-        target = Target(server.url, "claude-sonnet-4-5", Kind.ANTHROPIC)
+        target = Target(server.url, "claude-sonnet-4-5", "anthropic")
         found = BlockingProvider(target, memory=EndpointMemory()).capabilities()
         assert found.max_input_tokens == Figure(200000, "/v1/models max_input_tokens")
         assert found.max_output_tokens == Figure(64000, "/v1/models max_tokens")
@@ -239,7 +238,7 @@ def test_anthropic_says_input_and_output_and_the_catalog_the_rest() -> None:
 def test_openai_says_nothing_and_the_catalog_all_of_it() -> None:
     with serving({}) as server:
         found = BlockingProvider(
-            Target(server.url, "gpt-5", Kind.OPENAI), memory=EndpointMemory()
+            Target(server.url, "gpt-5", "openai"), memory=EndpointMemory()
         ).capabilities()
         assert found.context_window is not None
         assert found.context_window.value == 400_000
@@ -249,10 +248,10 @@ def test_openai_says_nothing_and_the_catalog_all_of_it() -> None:
 
 def test_known_hosts_are_not_asked_what_they_are() -> None:
     for url, kind in (
-        ("https://api.openai.com/v1", Kind.OPENAI),
-        ("https://api.anthropic.com", Kind.ANTHROPIC),
+        ("https://api.openai.com/v1", "openai"),
+        ("https://api.anthropic.com", "anthropic"),
     ):
-        assert BlockingProvider(Target(url, "m"), memory=EndpointMemory()).kind() is kind
+        assert BlockingProvider(Target(url, "m"), memory=EndpointMemory()).kind() == kind
 
 
 @pytest.mark.parametrize(
@@ -266,11 +265,11 @@ def test_a_server_that_will_not_say_now_is_asked_again(reply: Reply) -> None:
 
     with serving({"/v1/models": models, "/v1/chat/completions": CHAT_SHAPE}) as server:
         provider = BlockingProvider(Target(server.url, "m"), memory=EndpointMemory())
-        assert provider.kind() is Kind.OPENAI_COMPATIBLE
+        assert provider.kind() == "openai-compatible"
         assert provider.chat([{"role": "user", "content": "hi"}]).text == "hi"
         replies[:] = [reply]
-        assert provider.kind() is Kind.OPENAI_COMPATIBLE
-        assert provider.kind() is Kind.VLLM
+        assert provider.kind() == "openai-compatible"
+        assert provider.kind() == "vllm"
         found = provider.capabilities()
         assert (found.complete, found.context_window) == (True, Figure(16384, "/v1/models max_model_len"))
 
@@ -278,9 +277,9 @@ def test_a_server_that_will_not_say_now_is_asked_again(reply: Reply) -> None:
 def test_no_server_leaves_everything_unknown_and_asks_again() -> None:
     with serving({}) as server:
         pass
-    target = Target(server.url, "m", Kind.LLAMA_CPP)
+    target = Target(server.url, "m", "llama.cpp")
     found = BlockingProvider(target, memory=EndpointMemory()).capabilities()
-    assert found == Capabilities(Kind.LLAMA_CPP, "m", complete=False)
+    assert found == Capabilities("llama.cpp", "m", complete=False)
     with pytest.raises(InvalidTarget, match="no endpoint"):
         BlockingProvider(Target(None, "m"), memory=EndpointMemory()).capabilities()
 
@@ -294,33 +293,33 @@ MESSAGES = [{"role": "user", "content": "hello"}]
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 
 # How each kind counts a whole request: its routes, the paths asked, and what was asked for besides the model.
-COUNTS: dict[str, tuple[Kind, dict[str, Reply], list[str], bool]] = {
+COUNTS: dict[str, tuple[str, dict[str, Reply], list[str], bool]] = {
     "llama.cpp": (
-        Kind.LLAMA_CPP,
+        "llama.cpp",
         {"/v1/chat/completions/input_tokens": {"input_tokens": 7, "object": "response.input_tokens"}},
         ["/v1/chat/completions/input_tokens"],
         True,
     ),
     "llama.cpp before": (
-        Kind.LLAMA_CPP,
+        "llama.cpp",
         {"/apply-template": {"prompt": "<|im_start|>..."}, "/tokenize": {"tokens": [0] * 7}},
         ["/v1/chat/completions/input_tokens", "/apply-template", "/tokenize"],
         True,
     ),
     "vLLM": (
-        Kind.VLLM,
+        "vllm",
         {"/tokenize": {"count": 7, "max_model_len": 10, "tokens": [0] * 7}},
         ["/tokenize"],
         True,
     ),
     "SGLang": (
-        Kind.SGLANG,
+        "sglang",
         {"/tokenize": {"count": 7, "max_model_len": 10, "tokens": [0] * 7}},
         ["/tokenize"],
         True,
     ),
     "TGI": (
-        Kind.TGI,
+        "tgi",
         {"/chat_tokenize": {"tokenize_response": [{"id": 1}] * 7, "templated_text": "..."}},
         ["/chat_tokenize"],
         True,
@@ -356,7 +355,7 @@ def test_a_request_that_the_template_refuses_spoils_nothing() -> None:
         return replies.pop(0)
 
     with serving({path: count}) as server:
-        target = Target(server.url, "m", Kind.OPENAI_COMPATIBLE, use_tokenize_endpoint=True)
+        target = Target(server.url, "m", "openai-compatible", use_tokenize_endpoint=True)
         provider = BlockingProvider(target, memory=EndpointMemory())
         counts = [provider.count(MESSAGES) for _ in range(4)]
     assert [count.exact for count in counts] == [False, True, False, True]

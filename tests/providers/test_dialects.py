@@ -32,7 +32,6 @@ from tokenbox.providers import (
     FinishReason,
     InvalidRequest,
     Key,
-    Kind,
     ModelNotFound,
     ServerFailed,
     StreamCut,
@@ -86,7 +85,7 @@ TOOLS: list[dict[str, Any]] = [
 ]
 
 
-def provider(server: FakeServer, kind: Kind, **more: Any) -> BlockingProvider:  # noqa: ANN401  # fields of Target
+def provider(server: FakeServer, kind: str, **more: Any) -> BlockingProvider:  # noqa: ANN401  # fields of Target
     target = Target(server.url, "m", kind, use_tokenize_endpoint=True, **more)
     return BlockingProvider(target, memory=EndpointMemory())
 
@@ -105,7 +104,7 @@ def test_openai_requests_are_those_of_the_official_client() -> None:
     }
     with (
         serving({"/v1/chat/completions": body}) as server,
-        provider(server, Kind.OPENAI, key=Key("sk-1")) as made,
+        provider(server, "openai", key=Key("sk-1")) as made,
     ):
         made.chat(CONVERSATION, TOOLS, max_tokens=7, temperature=0.1, stop=["x"])
         list(made.stream(CONVERSATION, TOOLS))
@@ -129,7 +128,7 @@ def test_the_chunks_of_the_tests_are_such_as_the_official_client_reads() -> None
 
 def test_openai_counts_by_its_responses_api_which_is_an_estimate_for_chats() -> None:
     answer = {"object": "response.input_tokens", "input_tokens": 123}
-    with serving({"/v1/responses/input_tokens": answer}) as server, provider(server, Kind.OPENAI) as made:
+    with serving({"/v1/responses/input_tokens": answer}) as server, provider(server, "openai") as made:
         counted = made.count(CONVERSATION, TOOLS)
         body = server.asked[0].body
     assert counted == TokenCount(123, exact=False, source=f"{server.url}/v1/responses/input_tokens")
@@ -204,7 +203,7 @@ def test_anthropic_whole() -> None:
     valid(AnthropicMessage, MESSAGE)
     with (
         serving({"/v1/messages": MESSAGE}) as server,
-        provider(server, Kind.ANTHROPIC, key=Key("sk-ant")) as made,
+        provider(server, "anthropic", key=Key("sk-ant")) as made,
     ):
         assert made.chat(CONVERSATION, TOOLS, max_tokens=50, temperature=0.2, stop=["END"]) == SAID
         asked = server.asked[0]
@@ -231,7 +230,7 @@ def test_anthropic_whole() -> None:
 
 
 def test_what_anthropic_says_can_be_said_back() -> None:
-    with serving({"/v1/messages": MESSAGE}) as server, provider(server, Kind.ANTHROPIC) as made:
+    with serving({"/v1/messages": MESSAGE}) as server, provider(server, "anthropic") as made:
         answer = made.chat([{"role": "user", "content": "hi"}])
         result = {"role": "tool", "tool_call_id": answer.tool_calls[0].id, "content": "3 °C"}
         made.chat([{"role": "user", "content": "hi"}, answer.message, result])
@@ -300,7 +299,7 @@ def test_anthropic_streamed() -> None:
         if event["type"] != "ping":
             valid(RawMessageStreamEvent, event)
     with serving({"/v1/messages": streamed(anthropic_stream(*EVENTS))}) as server:
-        stream = provider(server, Kind.ANTHROPIC).stream(CONVERSATION, TOOLS)
+        stream = provider(server, "anthropic").stream(CONVERSATION, TOOLS)
         for _ in stream:
             pass
         assert stream.answer == SAID
@@ -312,7 +311,7 @@ def test_anthropic_cut_and_in_error() -> None:
     overloaded = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     for rest, kind in (([], StreamCut), ([overloaded], ServerFailed)):
         with serving({"/v1/messages": streamed(anthropic_stream(*EVENTS[:9], *rest))}) as server:
-            stream = provider(server, Kind.ANTHROPIC).stream(CONVERSATION)
+            stream = provider(server, "anthropic").stream(CONVERSATION)
             with pytest.raises(kind) as raised:
                 list(stream)
             assert raised.value.partial is not None
@@ -323,7 +322,7 @@ def test_anthropic_cut_and_in_error() -> None:
 def test_anthropic_counts() -> None:
     answer = {"input_tokens": 403}
     valid(MessageTokensCount, answer)
-    with serving({"/v1/messages/count_tokens": answer}) as server, provider(server, Kind.ANTHROPIC) as made:
+    with serving({"/v1/messages/count_tokens": answer}) as server, provider(server, "anthropic") as made:
         counted = made.count(CONVERSATION, TOOLS)
         body = server.asked[0].body
     assert counted == TokenCount(403, exact=False, source=f"{server.url}/v1/messages/count_tokens")
@@ -342,7 +341,7 @@ def test_anthropic_counts() -> None:
     ids=["role", "audio", "arguments", "call"],
 )
 def test_what_anthropic_has_no_form_for(message: dict[str, Any]) -> None:
-    with serving({}) as server, provider(server, Kind.ANTHROPIC) as made:
+    with serving({}) as server, provider(server, "anthropic") as made:
         with pytest.raises(InvalidRequest):
             made.chat([message])
         with pytest.raises(InvalidRequest):
@@ -382,7 +381,7 @@ OLLAMA_SAID = ChatAnswer(
 
 def test_ollama_whole() -> None:
     routes = {"/api/chat": OLLAMA, "/api/show": SHOW, "/api/ps": {"models": []}}
-    with serving(routes) as server, provider(server, Kind.OLLAMA) as made:
+    with serving(routes) as server, provider(server, "ollama") as made:
         assert made.chat(CONVERSATION, TOOLS, max_tokens=50, temperature=0.2, stop=["END"]) == OLLAMA_SAID
         assert server.paths() == ["/api/ps", "/api/show", "/api/chat"]
         body = server.asked[-1].body
@@ -437,7 +436,7 @@ def test_ollama_streamed(size: int) -> None:
     pieces = [stream[i : i + size] for i in range(0, len(stream), size)]
     routes = {"/api/chat": streamed(*pieces, content_type="application/x-ndjson"), "/api/show": SHOW}
     with serving(routes) as server:
-        told = provider(server, Kind.OLLAMA, context_window=2048).stream(CONVERSATION)
+        told = provider(server, "ollama", context_window=2048).stream(CONVERSATION)
         for _ in told:
             pass
         assert told.answer == OLLAMA_SAID
@@ -451,7 +450,7 @@ def test_ollama_in_error() -> None:
         with serving(
             {"/api/chat": streamed(stream, content_type="application/x-ndjson"), "/api/show": SHOW}
         ) as server:
-            told = provider(server, Kind.OLLAMA).stream(CONVERSATION)
+            told = provider(server, "ollama").stream(CONVERSATION)
             with pytest.raises(kind) as raised:
                 list(told)
             assert raised.value.partial == ChatAnswer("It is cold.", "Hm.")
@@ -463,7 +462,7 @@ def test_ollama_without_the_model() -> None:
     missing = (404, {"error": "model 'm' not found"})
     routes = {"/api/chat": missing, "/api/show": missing, "/api/ps": {"models": []}}
     with serving(routes) as server:
-        made = provider(server, Kind.OLLAMA)
+        made = provider(server, "ollama")
         with pytest.raises(ModelNotFound, match="model 'm' not found"):
             made.chat(CONVERSATION)
         assert not made.capabilities().complete  # it may have been pulled by then
@@ -472,7 +471,7 @@ def test_ollama_without_the_model() -> None:
 def test_ollama_takes_no_images_by_address() -> None:
     message = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://a/b.png"}}]}
     with serving({"/api/show": SHOW}) as server:
-        made = provider(server, Kind.OLLAMA)
+        made = provider(server, "ollama")
         with pytest.raises(InvalidRequest, match="data:"):
             made.chat([message])
 
@@ -481,5 +480,5 @@ def test_other_openai_shapes_come_through_as_they_are() -> None:
     """What we do not know in a message is the server's to understand."""
     message = {"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "x"}}], "odd": 1}
     with serving({"/v1/chat/completions": streamed(sse(*WHOLE))}) as server:
-        list(provider(server, Kind.VLLM).stream([message]))
+        list(provider(server, "vllm").stream([message]))
         assert server.asked[0].body["messages"] == [message]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +16,6 @@ from tokenbox.providers import (
     ContextExceeded,
     EndpointMemory,
     FinishReason,
-    Kind,
     ProviderError,
     RequestRejected,
     StreamCut,
@@ -63,7 +63,7 @@ def test_it_is_recognised_and_says_what_a_slot_holds(llama: LlamaServer, start_l
     two = start_llama(n_ctx=2_048, n_parallel=2)
     for server, slots, window in ((llama, 1, llama.n_ctx), (two, 2, 1_024)):
         found = BlockingProvider(Target(server.url, "tiny"), memory=EndpointMemory()).capabilities()
-        assert found.kind is Kind.LLAMA_CPP
+        assert found.kind == "llama.cpp"
         assert found.context_window is not None
         assert (found.context_window.value, found.slots) == (window, slots)
         assert found.trained_window is not None
@@ -117,7 +117,7 @@ def test_the_way_of_old_builds_gives_the_same(provider: BlockingProvider, llama:
     """By /apply-template and /tokenize: what is left where /v1/chat/completions/input_tokens is not known."""
     new = provider.count(TALK, [TOOL])
     memory = EndpointMemory()
-    memory._supported[llama.url, "count /v1/chat/completions/input_tokens"] = False  # noqa: SLF001
+    memory._supported[llama.url, "/v1/chat/completions/input_tokens"] = False, math.inf  # noqa: SLF001
     old = BlockingProvider(provider.target, memory=memory).count(TALK, [TOOL])
     assert (old.value, old.exact) == (new.value, True)
     assert old.source.endswith("/apply-template")
@@ -157,7 +157,7 @@ def test_leaving_a_stream_frees_the_only_slot(provider: BlockingProvider) -> Non
 
 def test_a_server_that_dies_in_the_middle_and_comes_back(start_llama: StartLlama) -> None:
     server = start_llama(n_ctx=8_192, fresh=True)
-    target = Target(server.url, "tiny", Kind.LLAMA_CPP, use_tokenize_endpoint=True)
+    target = Target(server.url, "tiny", "llama.cpp", use_tokenize_endpoint=True)
     memory = EndpointMemory()
     with BlockingProvider(target, memory=memory) as provider:
         exact = provider.counted_text("hello world")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import signal
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
@@ -13,8 +12,8 @@ import pytest
 from tokenbox.config import load
 from tokenbox.providers.memory import SESSION
 from tokenbox.render.lines import plain
+from tokenbox.shell.build import Environment, Options, begin
 from tokenbox.shell.screen import Approval
-from tokenbox.shell.start import Wishes, World, begin
 from tokenbox.store.stores import open_store
 
 if TYPE_CHECKING:
@@ -134,7 +133,7 @@ def start(tmp_path: Path) -> Iterator[Begin]:
         opened: Callable[[], object] | None = (
             (lambda: open_store(tmp_path / "data" / "tokenbox.db")) if keep else None
         )
-        world = World(
+        world = Environment(
             str(folder),
             env,
             lambda: START + timedelta(seconds=next(moments)),
@@ -143,18 +142,10 @@ def start(tmp_path: Path) -> Iterator[Begin]:
             opened,  # type: ignore[arg-type]
         )
         heard = Heard()
-        session = begin(heard, config, world, Wishes(endpoint, name, resume))
+        session = begin(heard, config, world, Options(endpoint, name, resume))
         begun.append(session)
         return session, heard
 
     yield begin_session
     for session in begun:
         session.close()
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """As in the foreground: in the background interrupts are ignored, and that is inherited."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)

@@ -13,6 +13,7 @@ import pytest
 
 from tests.providers.fake import head_of, raw, serving
 from tests.shell.test_servers import HEAD, delta, says, script
+from tests.waiting import SECONDS
 
 if TYPE_CHECKING:
     import asyncio
@@ -119,7 +120,6 @@ def test_what_it_cost_is_in_the_ledger(ask: Ask, llama: LlamaServer) -> None:
     assert json.loads(cost.stdout)["total"]["calls"] == 1
 
 
-@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_prints_what_came(ask: Ask) -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await head_of(reader)
@@ -143,6 +143,6 @@ def test_ctrl_c_prints_what_came(ask: Ask) -> None:
         assert process.stdout is not None
         came = process.stdout.read(len("half an ans"))
         process.send_signal(signal.SIGINT)
-        rest, said = process.communicate(timeout=30)
+        rest, said = process.communicate(timeout=SECONDS)
     assert (came + rest, process.returncode) == (b"half an ans\n", 130)
     assert said == b"[stopped; what came is kept]\n"

@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 
 from tests.providers.fake import head_of, raw, serving, sse
+from tokenbox.shell.loop import take
 from tokenbox.shell.screen import Approval
 
 if TYPE_CHECKING:
@@ -67,12 +68,12 @@ def test_a_404_for_counts_is_remembered_after_one_probe(start: Begin) -> None:
     with serving(routes) as server:
         session, heard = start(server.url, flags=COUNTING)
         for line in (":tokens hello world", "one", "two", ":context", ":tokens more words"):
-            session.take(line)
+            take(session, line)
         assert heard.results[0] == "~2 (chars4)"
         assert [error.code for error in heard.problems] == []
         assert server.paths().count("/tokenize") == 1
         assert server.paths().count("/v1/chat/completions/input_tokens") == 1
-        session.take(":tokenize")
+        take(session, ":tokenize")
     assert ["counts texts at /tokenize", "no"] in heard.tables[-1]
 
 
@@ -87,7 +88,7 @@ def test_a_server_that_dies_in_the_middle_keeps_what_came(start: Begin) -> None:
         session, heard = start(
             settings=f'[models.m]\nendpoint = "{server.url}"\nkind = "openai-compatible"\n'
         )
-        session.take("tell me")
+        take(session, "tell me")
     assert session.context.messages() == [
         {"role": "user", "content": "tell me"},
         {"role": "assistant", "content": "half an ans"},
@@ -116,10 +117,10 @@ def test_a_busy_server_is_said_and_may_be_asked_again(start: Begin) -> None:
     }
     with serving(routes) as server:
         session, heard = start(server.url, flags=COUNTING)
-        session.take("hello")
+        take(session, "hello")
         assert [error.code for error in heard.problems] == ["server_failed"]
         assert session.context.messages() == []
-        session.take("hello")
+        take(session, "hello")
         assert "".join(heard.pieces) == "now"
         assert (session.context.total().value, session.context.total().exact) == (7, True)
 
@@ -131,7 +132,7 @@ def test_a_proposed_command_runs_only_when_approved(start: Begin) -> None:
     ) as server:
         session, heard = start(server.url, flags={"shell.tools": "true"})
         heard.approvals = [Approval.NO, Approval.ONCE]
-        session.take("do it")
+        take(session, "do it")
         requests = [one.body for one in server.asked if one.path == "/v1/chat/completions"]
     assert [f"echo ran{n} > {n}.txt" in asked for n, asked in enumerate(heard.asked, 1)] == [True] * 3
     results = [m["content"] for m in session.context.messages() if m["role"] == "tool"]
@@ -139,7 +140,7 @@ def test_a_proposed_command_runs_only_when_approved(start: Begin) -> None:
     assert results[1] == "$ echo ran2 > 2.txt; cat 2.txt\nran2"
     assert bytes(heard.output) == b"ran2\n"
     assert requests[0]["tools"][0]["function"]["name"] == "run_command"
-    session.take(":cost detail")
+    take(session, ":cost detail")
     assert [row[1:3] for row in heard.tables[-1][1:]] == [["main", "1"], ["tool", "3"]]
 
 
@@ -165,7 +166,7 @@ def test_the_allow_list_allows_plain_words_only(start: Begin, command: str, runs
     ) as server:
         settings = '[shell]\ntools = true\nallow = ["echo", "sed -n 1p x; true"]\n'
         session, heard = start(server.url, settings)
-        session.take("do it")
+        take(session, "do it")
     assert (not heard.asked) is runs
 
 
@@ -185,7 +186,7 @@ def test_a_project_cannot_allow_commands_or_take_a_key(start: Begin, tmp_path: P
             f'[models.m]\nendpoint = "{server.url}"\nkey_env = "MY_KEY"\n'
         )
         session, heard = start(variables={"MY_KEY": "key-1234567890"})
-        session.take("hello")
+        take(session, "hello")
         assert server.asked[-1].headers["Authorization"] == "Bearer key-1234567890"
     assert session.settings.allow == ()
     assert "Only your own settings may allow commands" in heard.notices[0]
@@ -197,24 +198,24 @@ def test_tools_of_an_mcp_server_are_counted_called_and_disconnected(start: Begin
     with serving({"/v1/models": {"data": [{"id": "m"}]}, "/v1/chat/completions": script(*answers)}) as server:
         session, heard = start(server.url)
         before = session.context.total().value
-        session.take(f":mcp connect numbers {sys.executable} {tmp_path}/serving_numbers.py")
+        take(session, f":mcp connect numbers {sys.executable} {tmp_path}/serving_numbers.py")
         assert heard.problems == []
         assert heard.tables[-1][1] == ["numbers__add", "Add two numbers."]
         added = session.context.total().value - before
         assert f"1 tool, ~{added} tokens in every request" in heard.results[-1]
-        session.take(":context")
+        take(session, ":context")
         assert [row[2] for row in heard.tables[-1] if row[1] == "tools"] == [f"~{added}"]
         heard.approvals = [Approval.ALWAYS]
-        session.take("add them")
+        take(session, "add them")
         assert session.context.messages()[2] == {"role": "tool", "tool_call_id": "c1", "content": "42"}
         assert len(heard.asked) == 1
-        session.take(":mcp disconnect numbers")
-        session.take("bye")
+        take(session, ":mcp disconnect numbers")
+        take(session, "bye")
         requests = [one.body for one in server.asked if one.path == "/v1/chat/completions"]
     assert requests[0]["tools"][0]["function"]["name"] == "numbers__add"
     assert "tools" not in requests[-1]
-    session.take(":mcp connect broken /bin/true")
-    session.take(":mcp disconnect numbers")
+    take(session, ":mcp connect broken /bin/true")
+    take(session, ":mcp disconnect numbers")
     assert [error.code for error in heard.problems] == ["mcp_failed", "no_such_item"]
 
 
@@ -238,8 +239,8 @@ def test_a_key_is_in_nothing_that_is_shown_sent_or_kept(start: Begin, tmp_path: 
         )
         heard.approvals = [Approval.ONCE]
         for line in ("hello", f"is {secret} mine?", "run env", f":memory add {secret}", ":config", ":models"):
-            session.take(line)
-        session.take(f":save {tmp_path / 'saved.json'}")
+            take(session, line)
+        take(session, f":save {tmp_path / 'saved.json'}")
         assert [one.headers["Authorization"] for one in server.asked][-1] == f"Bearer {secret}"
         sent = [one.body for one in server.asked]
     assert secret not in json.dumps(sent)

@@ -11,6 +11,9 @@ import pytest
 
 from tests.providers.fake import serving
 from tests.shell.test_servers import says, script
+from tests.waiting import SECONDS
+from tokenbox.shell.loop import take
+from tokenbox.shell.screen import Approval
 
 if TYPE_CHECKING:
     from tests.llama.server import LlamaServer, StartLlama
@@ -22,23 +25,23 @@ COUNTING = {"tokenize.use_endpoint": "true"}
 def test_what_is_shown_is_what_the_server_counts(start: Begin, llama: LlamaServer) -> None:
     session, heard = start(llama.url, flags={**COUNTING, "shell.system": "Be brief."})
     for line in ("hello there", "!seq 300", "and this? naïve 🧑‍🚀", "!echo more"):
-        session.take(line)
+        take(session, line)
         before = session.context.total()
         offered = session.context.total(offered=True)
         items = session.context.items()
         assert sum(item.tokens for item in items) == offered.value
         assert before.exact
-    session.take("the last")
+    take(session, "the last")
     assert heard.problems == []
     sent = session.record.last_call
     assert sent is not None
     assert sent.usage.input_tokens == sent.predicted.input_tokens
     assert sent.predicted.exact
-    session.take(":context --json")
+    take(session, ":context --json")
     record = json.loads(heard.results[-1])
     assert record["total"] == sum(item["tokens"] for item in record["items"])
     assert record["exact"] is True
-    session.take(":context")
+    take(session, ":context")
     assert heard.tables[-1][-1][2] == f"{record['total']:,}"
     assert session.prompt() == f"{session.models.label} {record['total']:,}/4,096> "
 
@@ -47,12 +50,12 @@ def test_without_leave_to_ask_nothing_is_asked_and_figures_are_estimates(
     start: Begin, llama: LlamaServer
 ) -> None:
     session, heard = start(llama.url)
-    session.take("hello world")
+    take(session, "hello world")
     assert not session.context.total().exact
     assert "~" in session.prompt()
-    session.take(":tokens hello world")
+    take(session, ":tokens hello world")
     assert heard.results[-1] == "~2 (chars4)"
-    session.take(":tokenize")
+    take(session, ":tokenize")
     assert ["counts texts at /tokenize", "not known yet"] in heard.tables[-1]
 
 
@@ -60,27 +63,34 @@ def test_eviction_is_at_the_budget_and_not_at_max_turns(start: Begin, llama: Lla
     session, heard = start(llama.url, flags={**COUNTING, "shell.token_budget": 150})
     totals = []
     for number in range(12):
-        session.take(f"question {number}")
+        take(session, f"question {number}")
         call = session.record.last_call
         assert call is not None
         assert call.predicted.input_tokens == call.usage.input_tokens
         assert call.usage.input_tokens is not None
         totals.append(call.usage.input_tokens)
     assert max(totals) <= 150
-    evicted = [notice for notice in heard.notices if notice.startswith("[evicted the oldest exchange")]
+    evicted = [notice for notice in heard.notices if notice.startswith("[evicted the oldest")]
     assert evicted
     assert "tokens over the budget of 150" in evicted[0]
     assert session.context.conversation.status.exchanges < 12 < session.settings.max_turns
     assert heard.problems == []
 
 
-def test_what_cannot_fit_is_said_and_ends_nothing(start: Begin, llama: LlamaServer) -> None:
-    session, heard = start(llama.url, flags={"shell.system": "x" * 500, "shell.token_budget": 100})
-    assert session.context.evict().enforced.over > 0  # returns at once, with no turns
-    session.take("hello")
-    assert any("nothing more may leave" in notice for notice in heard.notices)
-    assert heard.pieces
-    assert heard.problems == []
+def test_what_cannot_fit_is_refused_and_loses_nothing(start: Begin, llama: LlamaServer) -> None:
+    session, heard = start(llama.url, flags={"shell.token_budget": 2_000})
+    take(session, "hello")
+    before = session.context.messages()
+    take(session, ":budget 30")
+    take(session, "word " * 200)
+    assert "over the budget of 30" in heard.asked[-1]
+    assert [error.code for error in heard.problems] == ["context_critical_overflow"]
+    assert session.context.messages() == before
+    answers = len(heard.pieces)
+    heard.approvals = [Approval.ONCE]
+    take(session, "word " * 200)  # sent once, because the person said so
+    assert len(heard.pieces) > answers
+    assert len(heard.problems) == 1
 
 
 def test_meta_commands_never_reach_the_model(start: Begin, llama: LlamaServer) -> None:
@@ -94,8 +104,8 @@ def test_meta_commands_never_reach_the_model(start: Begin, llama: LlamaServer) -
         ":nonsense",
         ":tokens secret words",
     ):
-        session.take(line)
-    session.take("hello")
+        take(session, line)
+    take(session, "hello")
     assert session.context.messages()[0]["content"] == "hello"
     assert len(session.context.messages()) == 2
     assert [error.code for error in heard.problems] == ["unknown_meta"]
@@ -104,21 +114,21 @@ def test_meta_commands_never_reach_the_model(start: Begin, llama: LlamaServer) -
 def test_ctrl_c_stops_the_answer_and_keeps_what_came(start: Begin, llama: LlamaServer) -> None:
     session, heard = start(llama.url, flags={"policy.reserve_out": 400})
     heard.interrupt_after = 5
-    session.take("hello")
+    take(session, "hello")
     answer = session.context.messages()[-1]
     assert answer == {"role": "assistant", "content": "".join(heard.pieces)}
     assert heard.notices[-1] == "[stopped; what came is kept]"
     assert session.record.last_call is not None
     assert session.record.last_call.outcome.value == "stopped"
-    session.take("go on")
+    take(session, "go on")
     assert len(session.context.messages()) == 4
 
 
 def test_ctrl_c_before_the_first_word_leaves_no_question(start: Begin, llama: LlamaServer) -> None:
     session, heard = start(llama.url)
     heard.interrupt_waiting = True
-    session.take("!echo kept")
-    session.take("hello")
+    take(session, "!echo kept")
+    take(session, "hello")
     assert session.context.messages() == []
     assert [made.command for made in session.context.offers] == ["echo kept"]
     assert "nothing had come" in heard.notices[-1]
@@ -127,13 +137,13 @@ def test_ctrl_c_before_the_first_word_leaves_no_question(start: Begin, llama: Ll
 def test_a_server_that_is_gone_leaves_the_context_as_it_was(start: Begin, start_llama: StartLlama) -> None:
     server = start_llama(fresh=True)
     session, heard = start(server.url)
-    session.take("hello")
+    take(session, "hello")
     before = session.context.messages()
     server.kill()
-    session.take("are you there?")
+    take(session, "are you there?")
     assert heard.problems[-1].code == "connection_refused"
     assert session.context.messages() == before
-    session.take(":cost detail")
+    take(session, ":cost detail")
     assert heard.tables[-1][1][2] == "2"  # the refused call is in the ledger
     assert heard.tables[-1][1][5] == "12"  # and has used nothing
 
@@ -156,9 +166,9 @@ def test_a_server_that_is_busy_still_counts_and_then_answers(start: Begin, start
 
     busy = threading.Thread(target=keep_busy)
     busy.start()
-    assert begun.wait(30)
+    assert begun.wait(SECONDS)
     session, heard = start(server.url, flags=COUNTING)
-    session.take("hello")
+    take(session, "hello")
     busy.join()
     call = session.record.last_call
     assert call is not None
@@ -171,42 +181,42 @@ def test_outputs_are_offered_to_the_next_question_within_their_budget(
     start: Begin, llama: LlamaServer
 ) -> None:
     session, heard = start(llama.url, flags={**COUNTING, "shell.output_tokens": 120})
-    session.take("!seq 5000")
+    take(session, "!seq 5000")
     assert bytes(heard.output).count(b"\n") == 5000
     assert "left out" in heard.notices[-1]
     (made,) = session.context.offers
     assert session.models.count_text(made.text).value <= 120
-    session.take("what is it?")
+    take(session, "what is it?")
     said = session.context.messages()[0]["content"]
     assert said.startswith("$ seq 5000\n1\n2\n")
     assert "tokens left out" in said
     assert said.endswith("5000\n\nwhat is it?")
-    session.take("seq 3 |> and this?")
+    take(session, "seq 3 |> and this?")
     assert session.context.messages()[2]["content"] == "$ seq 3\n1\n2\n3\n\nand this?"
 
 
 def test_old_outputs_are_let_go_for_new_ones(start: Begin) -> None:
     session, heard = start(flags={"shell.token_budget": 200, "shell.output_tokens": 80})
     for number in range(5):
-        session.take(f"!seq {number}00")
+        take(session, f"!seq {number}00")
     assert sum(session.models.count_text(made.text).value for made in session.context.offers) <= 100
     assert "no longer on offer: seq 200" in "".join(heard.notices)
-    session.take(":drop last")
+    take(session, ":drop last")
     assert "seq 400" not in [made.command for made in session.context.offers]
 
 
 def test_a_pinned_exchange_stays_and_a_dropped_one_leaves(start: Begin, llama: LlamaServer) -> None:
     session, heard = start(llama.url, flags={**COUNTING, "shell.token_budget": 150})
-    session.take("remember the word penguin")
-    session.take(":context")
+    take(session, "remember the word penguin")
+    take(session, ":context")
     number = heard.tables[-1][1][0]
-    session.take(f":pin {number}")
+    take(session, f":pin {number}")
     for line in range(8):
-        session.take(f"question {line}")
+        take(session, f"question {line}")
     assert session.context.messages()[0]["content"] == "remember the word penguin"
     assert len(session.context.messages()[1]["content"]) > 0
-    session.take(f":pin {number}")
-    session.take(f":drop {number}")
+    take(session, f":pin {number}")
+    take(session, f":drop {number}")
     assert "penguin" not in str(session.context.messages())
     assert heard.problems == []
 
@@ -214,17 +224,17 @@ def test_a_pinned_exchange_stays_and_a_dropped_one_leaves(start: Begin, llama: L
 def test_compact_shows_the_summary_and_waits_for_approval(start: Begin, llama: LlamaServer) -> None:
     session, heard = start(llama.url)
     for line in range(4):
-        session.take(f"question {line}")
+        take(session, f"question {line}")
     before = session.context.messages()
-    session.take(":compact the numbers")
+    take(session, ":compact the numbers")
     assert "in the place of 6 messages: ~" in heard.asked[-1]
     assert session.context.messages() == before
-    session.take(":compact --yes")
+    take(session, ":compact --yes")
     after = session.context.messages()
     assert after[0]["role"] == "system"
     assert "Summary" in after[0]["content"]
     assert after[1:] == before[-2:]
-    session.take(":cost detail")
+    take(session, ":cost detail")
     assert [row[1] for row in heard.tables[-1]] == ["category", "main", "summarize"]
 
 
@@ -232,7 +242,7 @@ def test_what_is_evicted_is_summarized_where_that_is_set(start: Begin, llama: Ll
     flags = {**COUNTING, "shell.token_budget": 900, "shell.summarize": "true", "policy.reserve_out": 100}
     session, heard = start(llama.url, flags=flags)
     for line in range(9):
-        session.take(f"question {line}")
+        take(session, f"question {line}")
     said = [notice for notice in heard.notices if "summarized" in notice]
     assert said
     assert ("summarize" in {category for _, category in session.record.ledger.rows()}) is True
@@ -240,8 +250,8 @@ def test_what_is_evicted_is_summarized_where_that_is_set(start: Begin, llama: Ll
 
 def test_cost_detail_ends_with_the_context_as_it_is(start: Begin, llama: LlamaServer) -> None:
     session, heard = start(llama.url, flags=COUNTING)
-    session.take("hello")
-    session.take(":cost detail")
+    take(session, "hello")
+    take(session, ":cost detail")
     total = session.context.total().value
     expected = (
         f"[estimated session ctx: {total} tokens; token_budget=4096 ({(total * 200 + 4096) // 8192}% used)]"
@@ -264,11 +274,11 @@ def test_a_call_that_could_cross_the_cap_is_refused_before_it_is_sent(
         price_output = 15
         """
     session, heard = start(settings=settings, flags={"cost.cap_at_dollars": cap})
-    session.take("hello")
+    take(session, "hello")
     assert bool(heard.pieces) is sent
     assert [error.code for error in heard.problems] == ([] if sent else ["cost_cap_exceeded"])
     assert len(session.context.messages()) == (2 if sent else 0)
-    session.take(":cost")
+    take(session, ":cost")
     assert heard.results[-1].startswith("~$0.0002" if sent else "$0 of")
 
 
@@ -284,25 +294,25 @@ def test_the_counter_follows_the_model(start: Begin, llama: LlamaServer, start_l
         tokenizer = "utf8-bytes"
         """
     session, heard = start(settings=settings, flags=COUNTING)
-    session.take("hello world")
+    take(session, "hello world")
     one = session.context.total()
-    session.take(":model two")
+    take(session, ":model two")
     two = session.context.total()
     assert (one.source, two.source) == tuple(
         f"{server.url}/v1/chat/completions/input_tokens" for server in (llama, other)
     )
-    session.take("and now?")
+    take(session, "and now?")
     call = session.record.last_call
     assert call is not None
     assert call.predicted.input_tokens == call.usage.input_tokens
-    session.take(":model offline")
-    session.take(":tokens hello world")
+    take(session, ":model offline")
+    take(session, ":tokens hello world")
     assert heard.results[-1] == "11 (tokenizer utf8-bytes)"
-    session.take("hello?")
+    take(session, "hello?")
     assert heard.problems[-1].code == "no_model"
-    session.take(":model tow")
+    take(session, ":model tow")
     assert "Did you mean two?" in heard.problems[-1].message
-    session.take(":models")
+    take(session, ":models")
     assert [row[:2] for row in heard.tables[-1][1:]] == [["", "one"], ["", "two"], ["*", "offline"]]
 
 
@@ -310,36 +320,36 @@ def test_the_project_and_notes_are_in_the_system_prompt_with_their_tokens(
     start: Begin, llama: LlamaServer
 ) -> None:
     session, heard = start(llama.url, flags={"shell.system": "Be brief."})
-    session.take(":project")
+    take(session, ":project")
     assert heard.problems[-1].code == "no_such_item"
-    session.take("!printf 'Use tabs.' > AGENTS.md")
-    session.take(":project")
+    take(session, "!printf 'Use tabs.' > AGENTS.md")
+    take(session, ":project")
     assert "AGENTS.md: ~2 tokens in the system prompt" in heard.results[-1]
-    session.take(":memory add   my name is\tAda ")
-    session.take("hello")
+    take(session, ":memory add   my name is\tAda ")
+    take(session, "hello")
     system = session.context.messages()[0]["content"]
     assert system == (
         "Be brief.\n\nInstructions of this project:\nUse tabs.\n\n"
         "What the user wants you to remember:\n- my name is Ada"
     )
-    session.take(":memory")
+    take(session, ":memory")
     assert heard.tables[-1][1][2] == "my name is Ada"
-    session.take(":memory drop 1")
-    session.take(":project off")
+    take(session, ":memory drop 1")
+    take(session, ":project off")
     assert session.context.messages()[0]["content"] == "Be brief."
-    session.take(":reset")
+    take(session, ":reset")
     assert session.context.messages() == [{"role": "system", "content": "Be brief."}]
 
 
 def test_the_last_call_is_proven(start: Begin, llama: LlamaServer) -> None:
     session, heard = start(llama.url, flags=COUNTING)
-    session.take(":proof")
+    take(session, ":proof")
     assert heard.problems[-1].code == "no_such_item"
-    session.take("hello")
-    session.take(":proof")
+    take(session, "hello")
+    take(session, ":proof")
     assert ["sent", f"1 message, {session.record.last_call.usage.input_tokens} tokens"] in heard.tables[-1]  # type: ignore[union-attr]
-    session.take(":proof write")
-    session.take("!ls .tokenbox/proof/*/")
+    take(session, ":proof write")
+    take(session, "!ls .tokenbox/proof/*/")
     assert b"inputs.jsonl" in heard.output
 
 
@@ -347,12 +357,13 @@ def test_the_budget_is_what_the_window_has_room_for(start: Begin, start_llama: S
     small = start_llama(n_ctx=512)
     session, heard = start(small.url, flags=COUNTING)
     for number in range(20):
-        session.take(f"question {number}")
-    assert heard.notices[0].endswith("is 512 tokens, so the budget is 500 and not 4,096]")
+        take(session, f"question {number}")
+    expected = "12 of them reserved for the answer, so the budget is 500 and not 4,096]"
+    assert heard.notices[0].endswith(expected)
     assert len([notice for notice in heard.notices if "not 4,096" in notice]) == 1
     assert any("evicted" in notice for notice in heard.notices)
     assert heard.problems == []
-    session.take(":budget 400")
+    take(session, ":budget 400")
     assert session.context.budget == 400
 
 
@@ -366,7 +377,7 @@ def test_a_key_comes_from_the_keyring(start: Begin, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("keyring.get_password", get_password)
     with serving({"/v1/chat/completions": script(says("key-from-the-ring"))}) as server:
         session, heard = start(settings=f'[models.m]\nendpoint = "{server.url}"\nkeyring = "mine"\n')
-        session.take("hello")
+        take(session, "hello")
         assert server.asked[-1].headers["Authorization"] == "Bearer key-from-the-ring"
     assert asked == [("tokenbox", "mine")]
     assert heard.pieces == ["***"]
@@ -375,7 +386,7 @@ def test_a_key_comes_from_the_keyring(start: Begin, monkeypatch: pytest.MonkeyPa
 def test_a_key_that_is_not_set_is_said_before_anything_is_sent(start: Begin) -> None:
     with serving({}) as server:
         session, heard = start(settings=f'[models.m]\nendpoint = "{server.url}"\nkey_env = "MY_KEY"\n')
-        session.take("hello")
+        take(session, "hello")
         assert server.asked == []
     assert heard.problems[-1].message == "the key MY_KEY of m is not set: export it before you start."
     assert session.context.messages() == []
@@ -384,7 +395,7 @@ def test_a_key_that_is_not_set_is_said_before_anything_is_sent(start: Begin) -> 
 def test_the_prompt_has_its_fields(start: Begin) -> None:
     flags = {"shell.prompt": "{session} {folder} {status} {cost} {model}$ "}
     session, _ = start(flags=flags)
-    session.take("!cd /; false")
+    take(session, "!cd /; false")
     assert session.prompt() == "new / 1 $0 no model$ "
     with pytest.raises(Exception, match=r"a prompt has no \{nosuch\}"):
         start(flags={"shell.prompt": "{nosuch}"})

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import pexpect  # type: ignore[import-untyped]
 import pytest
 
+from tests.waiting import SECONDS
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.llama.server import LlamaServer, StartLlama
 
 # Each waits for real processes and a real server.
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("interruptible")]
-
-SECONDS = 30
+pytestmark = pytest.mark.slow
 
 
 @dataclass

@@ -1,8 +1,7 @@
-"""Stores in a real SQLite file and on the real PostgreSQL of this machine."""
+"""Stores in a real SQLite file and on a real PostgreSQL."""
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -17,29 +16,18 @@ if TYPE_CHECKING:
 
     from tokenbox.store.stores import Store
 
-# Whose server it is: tests make databases of their own there, and drop them.
-POSTGRES = os.environ.get("TOKENBOX_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/postgres")
-
 
 @pytest.fixture(scope="session")
-def new_postgres() -> Iterator[Callable[[], str]]:
+def new_postgres(postgres: str) -> Iterator[Callable[[], str]]:
     """``new_postgres()`` is the address of an empty database, dropped at the end."""
     made: list[str] = []
-    try:
-        connected = psycopg.connect(POSTGRES, autocommit=True, connect_timeout=5)
-    except psycopg.OperationalError as error:
-        pytest.fail(
-            f"these tests need PostgreSQL: {error}\nStart it, or name another in TOKENBOX_TEST_POSTGRES, as "
-            f"{POSTGRES}",
-            pytrace=False,
-        )
-    with connected as server:
+    with psycopg.connect(postgres, autocommit=True) as server:
 
         def make() -> str:
             name = f"tokenbox_test_{uuid4().hex}"
             server.execute(f'CREATE DATABASE "{name}"')
             made.append(name)
-            return f"{POSTGRES.rpartition('/')[0]}/{name}"
+            return f"{postgres.rpartition('/')[0]}/{name}"
 
         yield make
         for name in made:

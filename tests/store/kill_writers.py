@@ -1,7 +1,7 @@
 """Writes one bundle again and again, each time killed one step later: `kill_writers.py FOLDER`.
 
-A step is a line of tokenbox.store.bundles. Writes to standard output, for each, what was left: nothing or a
-whole bundle; fails on half a one.
+A step is a line of tokenbox.store.bundles or of tokenbox.store.bundle_log. Writes to standard output, for
+each, what was left: nothing or a whole bundle; fails on half a one, and on a log that is not valid.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from tests.proof.examples import EXAMPLES
 from tokenbox.proof.verify import verify
-from tokenbox.store import bundles
+from tokenbox.store import bundle_log, bundles
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -30,7 +30,7 @@ def write_until(folder: Path, evidence: Evidence, last: int) -> None:
 
     def trace(frame: FrameType, event: str, _: object) -> object:
         nonlocal left
-        if frame.f_code.co_filename != bundles.__file__:
+        if frame.f_code.co_filename not in (bundles.__file__, bundle_log.__file__):
             return None
         if event == "line":
             left -= 1
@@ -48,7 +48,7 @@ def left_behind(folder: Path) -> str:
     for bundle_id in store.ids():
         verify(store.files(bundle_id), bundle_id)
     names = {name.name for name in folder.iterdir()} if folder.exists() else set()
-    assert names - {bundles.DRAFTS} == set(store.ids()), names
+    assert names - {bundles.DRAFTS, bundle_log.LOG} == set(store.ids()), names
     return "whole" if store.ids() else "none"
 
 
@@ -66,6 +66,13 @@ def main(folder: Path) -> None:
         # Whoever writes it next is not in the way of what was left, and finds a bundle that is there.
         again = bundles.Bundles(folder, texts=True).write(evidence)
         assert again.new == (found[-1] == "none")
+        store = bundles.Bundles(folder)
+        assert list(bundle_log.verify_log(store.log, store.ids)) == []
+        # And the next one mends the log.
+        other = store.write(EXAMPLES["layout"]())
+        assert list(store.log.ids()) == [again.id, other.id]
+        assert store.log.pending() is None
+        assert list(bundle_log.verify_log(store.log, store.ids)) == []
         shutil.rmtree(folder)
     sys.stdout.write(json.dumps(found))
 

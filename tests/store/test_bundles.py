@@ -17,8 +17,10 @@ import pytest
 
 import tokenbox
 from tests.proof.examples import EXAMPLES, files_of, layout_evidence
+from tests.waiting import SECONDS
 from tokenbox.proof.errors import BundleInvalid
 from tokenbox.proof.verify import verify
+from tokenbox.store.bundle_log import LOG
 from tokenbox.store.bundles import (
     DRAFTS,
     BundleNotFound,
@@ -46,7 +48,7 @@ def is_whole_or_nothing(folder: Path) -> bool:
     for bundle_id in store.ids():
         verify(store.files(bundle_id), bundle_id)
     names = {path.name for path in folder.iterdir()} if folder.exists() else set()
-    assert names - {DRAFTS} == set(store.ids())
+    assert names - {DRAFTS, LOG} == set(store.ids())
     drafts = folder / DRAFTS
     assert not drafts.exists() or list(drafts.iterdir()) == []
     return bool(store.ids())
@@ -87,7 +89,7 @@ def test_killed_at_any_step(tmp_path: Path) -> None:
         cwd=ROOT,
         capture_output=True,
         check=False,
-        timeout=120,
+        timeout=SECONDS,
     )
     assert done.returncode == 0, done.stderr.decode()
     found = json.loads(done.stdout)
@@ -146,7 +148,7 @@ def in_a_child(program: str, folder: Path, before: Callable[[], None] | None = N
         cwd=ROOT,
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=SECONDS,
         preexec_fn=before,
     )
     assert done.returncode == 0, done.stderr.decode()
@@ -255,7 +257,7 @@ def test_processes_that_write_the_same(tmp_path: Path) -> None:
         )
         for _ in range(4)
     ]
-    said = sorted(process.communicate(timeout=60)[0] for process in processes)
+    said = sorted(process.communicate(timeout=SECONDS)[0] for process in processes)
     assert said == [b"written False\n"] * 3 + [b"written True\n"]
     assert is_whole_or_nothing(folder)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.waiting import SECONDS
 from tokenbox.store.stored_counts import FILE_NAME, StoredCounts, default_folder
 from tokenbox.tokenizers.protocol import BaseTokenizer, TokenizerIdentity
 
@@ -138,7 +139,7 @@ def test_many_processes_share_a_file(tmp_path: Path) -> None:
         "counted(Path(sys.argv[1]), [f'{sys.argv[2]} {i}' for i in range(400)] + ['all'])"
     )
     workers = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), str(n)]) for n in range(4)]
-    assert [worker.wait(60) for worker in workers] == [0] * 4
+    assert [worker.wait(SECONDS) for worker in workers] == [0] * 4
     assert counted(tmp_path, [f"{n} {i}" for n in range(4) for i in range(400)]) == []
 
 

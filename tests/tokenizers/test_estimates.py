@@ -1,10 +1,13 @@
 # ruff: noqa: ANN401  # tokenizers of different classes
 from __future__ import annotations
 
+import sys
 import unicodedata
 from typing import Any
 
 import pytest
+import tiktoken
+import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +15,8 @@ from tests.tokenizers import corpora
 from tokenbox.errors import InvalidText, TokenizerError, UnsupportedOperation
 from tokenbox.tokenizers.estimates import Chars4, CodeAware
 from tokenbox.tokenizers.protocol import Tokenizer
+from tokenbox.tokenizers.registry import as_tokenizer
+from tokenbox.tokenizers.unassigned import unassigned
 from tokenbox.tokenizers.utf8 import FacetUnits, Utf8Bytes
 
 ALL: list[Any] = [Chars4(), CodeAware(), Utf8Bytes(), FacetUnits()]
@@ -126,3 +131,58 @@ def test_an_estimate_has_no_tokens(tokenizer: Any) -> None:
 def test_a_megabyte_of_anything_is_counted(tokenizer: Any) -> None:
     for unit in ("a", " ", "\u0301", "\r", "\n \n ", "e\u0301"):
         assert tokenizer.count(unit * (1_000_000 // len(unit))) > 0
+
+
+# A mark of Unicode 15: Python 3.11 knows nothing of it, later ones put the accent before it.
+LATER = "e\U00010efd\u0301" * 3
+
+
+def test_facet_units_are_the_same_on_every_python() -> None:
+    assert FacetUnits().count(LATER) == len(LATER.encode()) == 21
+    assert FacetUnits().count("e\u0301\U00010efd e\u0301") == len("\u00e9\U00010efd \u00e9".encode())
+    assert unassigned(LATER + "caf\u00e9 \u4e2d\U0001f468 \u0378") == "\u0378\U00010efd"
+
+
+@pytest.mark.skipif(unicodedata.unidata_version != "14.0.0", reason="the table is that of Python 3.11")
+def test_the_table_is_that_of_unicode_14() -> None:
+    every = [chr(code) for code in range(sys.maxunicode + 1)]
+    assert unassigned("".join(every)) == "".join(c for c in every if unicodedata.category(c) == "Cn")
+
+
+def test_objects_of_other_libraries_count_as_they_do() -> None:
+    text = "Context is a resource. <|endoftext|> caf\u00e9"
+    ranks = {bytes([i]): i for i in range(256)}
+    own = tiktoken.Encoding("own", pat_str=r"\w+|\W+", mergeable_ranks=ranks, special_tokens={})
+    taken = as_tokenizer(own)  # type: ignore[arg-type]  # as libraries hand them over
+    assert taken.count(text) == len(own.encode_ordinary(text))
+    assert taken.identity.exact
+    model = tokenizers.models.BPE(vocab={"a": 0, "b": 1, "ab": 2}, merges=[("a", "b")])
+    library = tokenizers.Tokenizer(model)
+    assert as_tokenizer(library).count("abab") == 2  # type: ignore[arg-type]
+
+    class Fast:  # as of transformers
+        name_or_path = "house/model"
+        backend_tokenizer = library
+
+    class Slow:
+        name_or_path = "house/slow"
+
+        def __call__(self, text: str) -> dict[str, object]:
+            return {"input_ids": []}
+
+        def convert_tokens_to_ids(self, tokens: object) -> list[int]:
+            return []
+
+        def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
+            return [0] * (len(text) + 2 * add_special_tokens)
+
+    assert as_tokenizer(Fast()).count("abab") == 2  # type: ignore[arg-type]
+    assert as_tokenizer(Fast()).identity.name == "house/model"  # type: ignore[arg-type]
+    assert as_tokenizer(Slow()).count("abab") == 4  # type: ignore[arg-type]
+
+
+def test_a_counter_that_returns_nonsense_gets_a_short_message() -> None:
+    with pytest.raises(TokenizerError) as caught:
+        as_tokenizer(lambda text: list(text * 999)).count("x")  # type: ignore[arg-type,return-value]
+    assert "gave a value of type list" in str(caught.value)
+    assert len(str(caught.value)) < 160

@@ -56,7 +56,7 @@ def test_nothing_counts_until_a_user_says_so(families: TokenizerFamilies) -> Non
             families.resolve(model)
         assert caught.value.details["model"] == model
         remedies: Any = caught.value.details["remedies"]
-        assert all(remedy in str(caught.value) for remedy in remedies)
+        assert remedies[0] in str(caught.value), "the recommended one"
         assert all(remedy.startswith("tokenbox ") for remedy in remedies)
 
 

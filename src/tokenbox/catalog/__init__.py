@@ -4,11 +4,11 @@
     find("claude sonnet")             the models of that name, best first
     price("gpt-5", on=date.today())   dollars per million tokens, as Decimal; None is unpriced
 
-What a user's config or a live server says comes in as :class:`Limits`, and wins over what is published.
+What a user's config or a live server says comes in as :class:`ModelLimits`, and wins over what is published.
 """
 
 from tokenbox.catalog.families import TokenizerFamily, tokenizer_family
-from tokenbox.catalog.figures import Disagreement, Figure, Limit, Limits, ModelInfo, Rule
+from tokenbox.catalog.figures import Disagreement, Figure, Limit, ModelInfo, ModelLimits, Rule
 from tokenbox.catalog.lookup import find, model, nearest
 from tokenbox.catalog.prices import Price, PriceTier, price
 
@@ -16,8 +16,8 @@ __all__ = [
     "Disagreement",
     "Figure",
     "Limit",
-    "Limits",
     "ModelInfo",
+    "ModelLimits",
     "Price",
     "PriceTier",
     "Rule",

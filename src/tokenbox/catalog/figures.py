@@ -26,6 +26,8 @@ class Rule(StrEnum):
     CONFIGURED = "configured"  # the user said so
     DISCOVERED = "discovered"  # the server that gets the request says so
     SMALLEST = "smallest"  # of what is published
+    UNROUNDED = "unrounded"  # the figure that a smaller one was rounded from
+    BOTH_HOLD = "both_hold"  # a window smaller than the most input
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ModelLimits:
     """What one source says of a model; None where it says nothing.
 
     The user's config and the clients of servers give these to :func:`tokenbox.catalog.model`.
@@ -81,8 +83,9 @@ class Disagreement:
 class ModelInfo:
     """What is known of a model. A limit that no source has is None: unknown, and never 0.
 
-    Of several published figures the smallest counts; the user's config counts before the server's own figure,
-    and that before anything published. What does not agree stands in ``disagreements``.
+    Of several published figures the smallest counts, unless it is another one rounded. The user's config
+    counts before the server's own figure, and that before anything published. What does not agree stands in
+    ``disagreements``.
     """
 
     id: str
@@ -122,11 +125,15 @@ class ModelInfo:
 
 
 def settle(
-    limit: Limit, configured: Limits | None, discovered: Limits | None, published: Iterable[Limits]
+    limit: Limit,
+    configured: ModelLimits | None,
+    discovered: ModelLimits | None,
+    published: Iterable[ModelLimits],
 ) -> tuple[Figure | None, Disagreement | None]:
     """The figure that counts for ``limit``, and who disagrees.
 
-    The user's config, else the server, else the smallest published figure (of equals, the first).
+    The user's config, else the server, else the smallest published figure (of equals, the first). A rounded
+    figure never counts before the one that it was rounded from.
     """
     said = [
         (rule, figure)
@@ -139,10 +146,47 @@ def settle(
     ]
     if not said:
         return None, None
-    first = said[0][0]
-    chosen = min((figure for rule, figure in said if rule is first), key=_tokens)
+    rule = said[0][0]
+    smallest = min((figure for by, figure in said if by is rule), key=_tokens)
+    chosen = smallest
+    if rule is Rule.SMALLEST:
+        full = (figure for _, figure in said if is_rounding(_tokens(smallest), _tokens(figure)))
+        chosen = min(full, key=_tokens, default=smallest)
+        rule = rule if chosen is smallest else Rule.UNROUNDED
     others = tuple(dict.fromkeys(figure for _, figure in said if figure.value != chosen.value))
-    return chosen, Disagreement(limit, first, chosen, others) if others else None
+    return chosen, Disagreement(limit, rule, chosen, others) if others else None
+
+
+def is_rounding(figure: int, full: int) -> bool:
+    """Whether ``figure`` is ``full`` written with one or two digits: 1,000,000 for 1,047,576.
+
+    128,000 has three digits: it is a figure by itself, and no rounding of 131,072.
+    """
+    digits, full_digits = (len(str(value).rstrip("0")) for value in (figure, full))
+    close = figure < full <= figure + figure // _CLOSE
+    return close and digits <= _ROUND_DIGITS and full_digits >= digits + _MORE_DIGITS
+
+
+_ROUND_DIGITS = 2
+_MORE_DIGITS = 2
+_CLOSE = 20  # 5 %
+
+
+def with_input(
+    window: Figure | None, found: Disagreement | None, taken: Figure | None, *, stated: bool
+) -> tuple[Figure | None, Disagreement | None]:
+    """The window beside the most input, which cannot be larger: a disagreement, unless the user stated it.
+
+    A rounded window gives way to the most input, which it was rounded from.
+    """
+    if window is None or taken is None or stated or _tokens(window) >= _tokens(taken):
+        return window, found
+    others = () if found is None else found.others
+    if is_rounding(_tokens(window), _tokens(taken)):
+        others = tuple(other for other in (window, *others) if other.value != taken.value)
+        return taken, Disagreement(Limit.CONTEXT_WINDOW, Rule.UNROUNDED, taken, others)
+    others = tuple(dict.fromkeys((*others, taken)))
+    return window, Disagreement(Limit.CONTEXT_WINDOW, Rule.BOTH_HOLD, window, others)
 
 
 def _tokens(figure: Figure) -> int:

@@ -7,10 +7,11 @@ import re
 from typing import TYPE_CHECKING
 
 from tokenbox.catalog.families import tokenizer_family
-from tokenbox.catalog.figures import Disagreement, Figure, Limit, Limits, ModelInfo, settle
-from tokenbox.catalog.names import provider_of, spellings, undated
+from tokenbox.catalog.figures import Figure, Limit, ModelInfo, ModelLimits, settle, with_input
+from tokenbox.catalog.names import checked_name, provider_of, spellings, undated
+from tokenbox.catalog.offers import offered_window
 from tokenbox.catalog.open_weights import card_of
-from tokenbox.catalog.published import genai_limits, is_first_party, own_limits, published
+from tokenbox.catalog.published import is_first_party, published
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,8 +23,8 @@ MAX_ID = 300
 def model(
     model_id: str,
     *,
-    configured: Mapping[str, Limits] | None = None,
-    discovered: Mapping[str, Limits] | None = None,
+    configured: Mapping[str, ModelLimits] | None = None,
+    discovered: Mapping[str, ModelLimits] | None = None,
 ) -> ModelInfo | None:
     """What is known of a model, or None where nothing is.
 
@@ -31,7 +32,7 @@ def model(
     snapshot (``gpt-5-2025-08-07``), or a local server's (``llama3.1:8b``, ``Qwen3-8B-Q4_K_M.gguf``).
     ``configured`` and ``discovered`` are by id: what the user and what a server says, of any model.
     """
-    wanted = model_id.strip()
+    wanted = checked_name(model_id)
     if not wanted or len(wanted) > MAX_ID:
         return None
     keys = _keys(wanted)
@@ -39,12 +40,12 @@ def model(
     ours, servers = (_stated(wanted, keys, by_id) for by_id in (configured, discovered))
     if not keys and not said and ours is None and servers is None:
         return None
-    figures: dict[Limit, Figure | None] = {}
-    disagreements: list[Disagreement] = []
-    for limit in Limit:
-        figures[limit], found = settle(limit, ours, servers, said)
-        if found is not None:
-            disagreements.append(found)
+    settled = {limit: settle(limit, ours, servers, said) for limit in Limit}
+    window, taken = settled[Limit.CONTEXT_WINDOW], settled[Limit.MAX_INPUT_TOKENS][0]
+    stated = ours is not None and ours.context_window is not None
+    settled[Limit.CONTEXT_WINDOW] = with_input(*window, taken, stated=stated)
+    figures = {limit: figure for limit, (figure, _) in settled.items()}
+    disagreements = [found for _, found in settled.values() if found is not None]
     return ModelInfo(
         keys[0] if keys else wanted,
         _provider(wanted, keys),
@@ -59,8 +60,8 @@ def model(
 def find(
     query: str,
     *,
-    configured: Mapping[str, Limits] | None = None,
-    discovered: Mapping[str, Limits] | None = None,
+    configured: Mapping[str, ModelLimits] | None = None,
+    discovered: Mapping[str, ModelLimits] | None = None,
     makers_only: bool = False,
     limit: int | None = None,
 ) -> list[ModelInfo]:
@@ -70,7 +71,7 @@ def find(
     leaves out who else serves a model. An empty query means all.
     """
     said = {**(discovered or {}), **(configured or {})}
-    ranked = sorted(_ranked(query.strip().lower()[:MAX_ID], makers_only=makers_only, extra=said))
+    ranked = sorted(_ranked(checked_name(query).lower()[:MAX_ID], makers_only=makers_only, extra=said))
     found = (model(key, configured=configured, discovered=discovered) for _, key in ranked[:limit])
     infos = [info for info in found if info is not None]
     meant = model(query, configured=configured, discovered=discovered)
@@ -81,8 +82,8 @@ def find(
 
 def nearest(model_id: str, most: int = 3) -> list[str]:
     """Ids that are spelled much like this one, for a message that says there is no such model."""
-    wanted = model_id.strip().lower()[:MAX_ID]
-    rows = published().rows
+    wanted = checked_name(model_id).lower()[:MAX_ID]
+    rows = published().raw
     own = {key.rpartition("/")[2].lower(): key for key in rows if is_first_party(key)}
     near = difflib.get_close_matches(wanted.rpartition("/")[2], own, most)
     return [own[name] for name in near]
@@ -99,27 +100,29 @@ def _keys(wanted: str) -> list[str]:
         if key is None or key in keys:
             continue
         unqualified = "/" not in key
-        if provider is not None and unqualified and data.rows[key].provider not in (provider, None):
+        if provider is not None and unqualified and data.row(key).provider not in (provider, None):
             continue
         keys.append(key)
     return keys
 
 
-def _published_limits(wanted: str, keys: list[str]) -> list[Limits]:
+def _published_limits(wanted: str, keys: list[str]) -> list[ModelLimits]:
     data = published()
-    said: list[Limits] = []
+    said: list[ModelLimits] = []
     for key in keys:
-        said += [found for found in (data.limits(key), genai_limits(key), own_limits(key)) if found]
+        said += data.limits(key)
     base = undated(wanted)
     if base is not None:
         said += _from_base(base, said)
-    if said:
-        return said
-    card = card_of(wanted)
-    return [card] if card is not None else _as_litellm_resolves(wanted)
+    card = None if said else card_of(wanted)
+    if card is not None:
+        return [card]
+    if not any(limits.context_window for limits in said):
+        said += _as_served(wanted, keys)
+    return said
 
 
-def _from_base(base: str, said: list[Limits]) -> list[Limits]:
+def _from_base(base: str, said: list[ModelLimits]) -> list[ModelLimits]:
     """What is known of the model that this is a snapshot of, where the snapshot's own rows say nothing.
 
     Only if they agree in the most input: a snapshot may well be smaller than what followed it.
@@ -133,27 +136,23 @@ def _from_base(base: str, said: list[Limits]) -> list[Limits]:
         if inputs and own is not None and own.value not in inputs:
             return []
         taken.append(
-            Limits(*(None if limit in known else _of(limits.figure(limit), base) for limit in Limit))
+            ModelLimits(*(None if limit in known else _of(limits.figure(limit), base) for limit in Limit))
         )
-    return [limits for limits in taken if limits != Limits()]
+    return [limits for limits in taken if limits != ModelLimits()]
 
 
 def _of(figure: Figure | None, base: str) -> Figure | None:
     return None if figure is None else Figure(figure.value, f"{figure.source}, of {base}", figure.date)
 
 
-def _as_litellm_resolves(wanted: str) -> list[Limits]:
-    """The answer of ctxlen itself, which knows the aliases of Azure, the regions of Bedrock and more."""
-    import ctxlen  # noqa: PLC0415  # small, but rarely needed
-
-    version, date = published().version, published().date
-    source = f"ctxlen {version}"
-    answers = (ask(wanted, live=False) for ask in (ctxlen.ctxlen, ctxlen.max_input, ctxlen.max_output))
-    limits = Limits(*(None if value is None else Figure(value, source, date) for value in answers))
-    return [] if limits == Limits() else [limits]
+def _as_served(wanted: str, keys: list[str]) -> list[ModelLimits]:
+    """The window of a model that a provider serves under a name of its own, or that another made."""
+    windows = (offered_window(name) for name in (wanted, *keys))
+    found = next((window for window in windows if window is not None), None)
+    return [] if found is None else [ModelLimits(found)]
 
 
-def _stated(wanted: str, keys: list[str], by_id: Mapping[str, Limits] | None) -> Limits | None:
+def _stated(wanted: str, keys: list[str], by_id: Mapping[str, ModelLimits] | None) -> ModelLimits | None:
     """What was said of the model under the id asked for, or another spelling of it."""
     if not by_id:
         return None
@@ -162,10 +161,10 @@ def _stated(wanted: str, keys: list[str], by_id: Mapping[str, Limits] | None) ->
 
 def _provider(wanted: str, keys: list[str]) -> str | None:
     if keys:
-        return published().rows[keys[0]].provider
+        return published().row(keys[0]).provider
     base = undated(wanted)
     if base is not None and (found := _keys(base)):
-        return published().rows[found[0]].provider
+        return published().row(found[0]).provider
     provider, slash, _ = wanted.partition("/")
     return provider_of(provider.lower()) if slash and card_of(wanted) is None else None
 
@@ -176,7 +175,7 @@ _Rank = tuple[int, int, int, int, list[tuple[int, int, str]]]
 def _ranked(query: str, *, makers_only: bool, extra: Iterable[str]) -> Iterable[tuple[_Rank, str]]:
     words = re.findall(r"[^\W_]+(?:\.\d+)*", query)
     exact = {key.lower() for key in _keys(query)[:1]} if query else set()
-    rows = published().rows
+    rows = published().raw
     for key in {**dict.fromkeys(extra), **rows}:
         low = key.lower()
         match = _match(query, words, exact, low)
@@ -185,8 +184,7 @@ def _ranked(query: str, *, makers_only: bool, extra: Iterable[str]) -> Iterable[
         own = key not in rows or is_first_party(key)
         if makers_only and (not own or (match > 0 and _is_repeated(key))):
             continue
-        row = rows.get(key)
-        speaks = row is None or row.max_output is not None
+        speaks = key not in rows or published().row(key).max_output is not None
         yield (match, not own, undated(low) is not None, not speaks, _newest_first(low)), key
 
 
@@ -201,7 +199,7 @@ def _match(query: str, words: list[str], exact: set[str], low: str) -> int | Non
 def _is_repeated(key: str) -> bool:
     """``gemini/gemini-2.5-pro``, of which ``gemini-2.5-pro`` shows all figures."""
     _, slash, name = key.partition("/")
-    return bool(slash) and name in published().rows and is_first_party(name)
+    return bool(slash) and name in published().raw and is_first_party(name)
 
 
 def _newest_first(low: str) -> list[tuple[int, int, str]]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
+
+from tokenbox.errors import TokenboxError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,6 +44,10 @@ FIRST_PARTIES = (
     (re.compile(r"glm"), "zai"),
     (re.compile(r"llama"), "meta_llama"),
 )
+_AZURE = re.compile(r"^gpt-(\d)(\d)(?![\da-z])")
+_BEDROCK = re.compile(
+    r"^((converse|invoke|openai|mantle)/)*([a-z]{2}(-gov)?-[a-z]+-\d/)?(us-gov|us|eu|apac|jp|au|global)?\.?"
+)
 _DATED = re.compile(r"(-\d{4}-\d{2}-\d{2}|[-@]20\d{6}|-latest)$")
 _FILE = re.compile(r"\.(gguf|bin|safetensors)$")
 _QUANTIZED = re.compile(
@@ -62,6 +69,20 @@ def first_party(name: str) -> str | None:
     return next((provider for pattern, provider in FIRST_PARTIES if pattern.match(name.lower())), None)
 
 
+class InvalidModelName(TokenboxError):
+    """What was given as the name of a model is no text."""
+
+    code = "invalid_model_name"
+
+
+def checked_name(value: object) -> str:
+    """``value`` without blanks around it, as a model's name. Raises :class:`InvalidModelName`."""
+    if not isinstance(value, str):
+        raise InvalidModelName(f"a model is a name such as 'gpt-4o', not {value!r:.60}.")
+    return value.strip()
+
+
+@lru_cache(maxsize=4096)
 def bare_name(model: str) -> str:
     """``llama-3.2-1b`` of ``models/Llama-3.2-1B-Q4_K_M.gguf`` and of ``x/llama-3.2:1b``."""
     name = re.split(r"[/\\]", model.strip().lower())[-1][:MAX_NAME]
@@ -80,6 +101,11 @@ def undated(model: str) -> str | None:
     return None if shorter == model or not shorter else shorter
 
 
+def bedrock_name(name: str) -> str:
+    """``anthropic.claude-...`` of a name with a route, a region or a group of regions before it."""
+    return _BEDROCK.sub("", name)
+
+
 def spellings(model: str) -> Iterator[str]:
     """The ids under which sources may have the model, nearest first: with and without its provider."""
     yield model
@@ -88,10 +114,16 @@ def spellings(model: str) -> Iterator[str]:
         known = PROVIDER_ALIASES.get(provider.lower(), provider.lower())
         yield f"{known}/{rest}"
         yield f"{known}/{_dashes(rest)}"
+        if known == "azure":  # which writes gpt-4.1 as gpt-41
+            yield "azure/" + _AZURE.sub(r"gpt-\1.\2", rest)
+        if known == "bedrock":
+            yield bedrock_name(rest)
         if first_party(rest) == known:
             yield rest
             yield _dashes(rest)
     else:
+        if _AZURE.match(model):
+            yield f"azure/{model}"
         yield _dashes(model)
         known = first_party(model) or ""
         if known:

@@ -1,6 +1,6 @@
 """Models whose weights are open, by the names that local servers give them: what their own cards say.
 
-A server that runs one may be set to less: what it says of itself (:class:`~tokenbox.catalog.Limits`) counts.
+A server that runs one may be set to less, and its own figure (:class:`~tokenbox.catalog.ModelLimits`) counts.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from functools import cache
 from typing import NamedTuple
 
-from tokenbox.catalog.figures import Figure, Limits
+from tokenbox.catalog.figures import Figure, ModelLimits
 from tokenbox.catalog.names import bare_name
 
 
@@ -54,14 +54,17 @@ _CARDS = (
 
 
 @cache
-def _table() -> tuple[tuple[re.Pattern[str], Limits], ...]:
+def _table() -> tuple[tuple[re.Pattern[str], ModelLimits], ...]:
     return tuple(
-        (re.compile(card.pattern), Limits(Figure(card.window, f"config.json of {card.card}", card.published)))
+        (
+            re.compile(card.pattern),
+            ModelLimits(Figure(card.window, f"config.json of {card.card}", card.published)),
+        )
         for card in _CARDS
     )
 
 
-def card_of(model: str) -> Limits | None:
+def card_of(model: str) -> ModelLimits | None:
     """What the card of an open model says, from any name that local servers use for it."""
     name = bare_name(model)
     return next((limits for pattern, limits in _table() if pattern.match(name)), None)

@@ -1,42 +1,26 @@
 """What models cost: dollars per million tokens, as Decimal, on a date.
 
-Prices are data: those of the package genai-prices, with the days from which they hold, corrected by what the
-user configures. A model without a price is unpriced: None, and never 0.
+Prices are data: those of genai-prices, with the days from which they hold, and those of models.dev, in a
+vendored table (:mod:`tokenbox.catalog.offers`), corrected by what the user configures. Where the two do not
+agree, both are shown. A model without a price is unpriced: None, and never 0.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
-from functools import cache, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tokenbox.catalog.names import first_party, provider_of, spellings, undated
-from tokenbox.catalog.published import genai_edition, published
+from tokenbox.catalog.names import checked_name, spellings
+from tokenbox.catalog.offers import offered, offered_as, offers
+from tokenbox.errors import TokenboxError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from genai_prices import types
-
-# genai-prices' name of a provider, by ours; the same where it is not here.
-_PROVIDERS = {
-    "gemini": "google",
-    "vertex_ai": "google",
-    "xai": "x-ai",
-    "bedrock": "aws",
-    "together_ai": "together",
-    "fireworks_ai": "fireworks",
-    "moonshot": "moonshotai",
-    "meta_llama": "meta",
-    "github_copilot": "github-copilot",
-    "voyage": "voyageai",
-    "azure_ai": "azure",
-}
-
-# genai-prices' name of each rate.
-_FIELDS = {
+# The rates, with genai-prices' names of them; the table has them in this order.
+RATES = {
     "input": "input_mtok",
     "output": "output_mtok",
     "cached_input": "cache_read_mtok",
@@ -63,7 +47,8 @@ class Price:
     """What a model costs, in dollars per million tokens. None: no such price is known.
 
     ``cached_input`` is for tokens read from the provider's prompt cache, ``cache_write`` for those put there.
-    ``date`` is the day from which this price holds, or else the day of the source.
+    ``date`` is the day from which this price holds, or else the day of the source. ``others``: what sources
+    say that do not agree with it.
     """
 
     input: Decimal | None
@@ -74,20 +59,19 @@ class Price:
     date: str | None = None
     tiers: tuple[PriceTier, ...] = ()
     note: str | None = None
+    others: tuple[Price, ...] = ()
 
     def at(self, input_tokens: int) -> Price:
         """The price of a request with that many input tokens, which has no tiers any more."""
         reached = [tier for tier in self.tiers if input_tokens > tier.above]
         rates = max(reached, key=lambda tier: tier.above) if reached else self
-        return Price(
-            rates.input,
-            rates.output,
-            rates.cached_input,
-            rates.cache_write,
-            self.source,
-            self.date,
-            (),
-            self.note,
+        return replace(
+            self,
+            input=rates.input,
+            output=rates.output,
+            cached_input=rates.cached_input,
+            cache_write=rates.cache_write,
+            tiers=(),
         )
 
     def to_dict(self) -> dict[str, object]:
@@ -99,136 +83,138 @@ class Price:
             "source": self.source,
             "date": self.date,
             "note": self.note,
+            "others": [
+                {**_rates_text(other), "source": other.source, "date": other.date} for other in self.others
+            ],
         }
 
 
 def _rates_text(rates: Price | PriceTier) -> dict[str, object]:
     """Decimals as text, so that no reader makes floats of them."""
-    amounts = {field: getattr(rates, field) for field in _FIELDS}
+    amounts = {field: getattr(rates, field) for field in RATES}
     return {field: None if amount is None else format(amount, "f") for field, amount in amounts.items()}
+
+
+class InvalidDay(TokenboxError):
+    """What was given as the day of a price is none."""
+
+    code = "invalid_day"
 
 
 def price(model_id: str, on: date, *, configured: Mapping[str, Price] | None = None) -> Price | None:
     """The price of a model on a day, or None if it is unpriced.
 
     ``configured`` is by id and comes first. ``on`` may be a datetime, in UTC,
-    for the models that cost more at some hours. The first use imports genai-prices: half a second.
+    for the models that cost more at some hours.
     """
-    wanted = model_id.strip()
+    wanted = checked_name(model_id)
+    if not isinstance(on, date):
+        raise InvalidDay(f"a price is of a day, a datetime.date, not of {on!r:.60}.")
     for name in spellings(wanted) if configured else ():
         if configured is not None and name in configured:
             return configured[name]
-    for provider, name in _offers(wanted):
-        found = _published_price(provider, name, on)
-        if found is not None:
-            return found
-    return None
+    places = offered_as(wanted)
+    found = next((price for place in places if (price := _published(*place, on)) is not None), None)
+    other = next((price for place in places if (price := _second(*place)) is not None), None)
+    if found is None or other is None:
+        return other if found is None else found
+    return found if _agree(found, other) else replace(found, others=(other,))
 
 
-def _offers(wanted: str) -> list[tuple[str, str]]:
-    """(provider, name) under which the model may be priced, nearest first: also without its date."""
-    offers: list[tuple[str, str]] = []
-    for name in (wanted, undated(wanted)):
-        if name is None:
-            continue
-        prefix, slash, rest = name.partition("/")
-        if slash:
-            offers.append((provider_of(prefix.lower()) or prefix, rest))
-            continue
-        known = [key for spelling in spellings(name) if (key := published().key(spelling)) is not None]
-        if known:  # a name of open weights alone is priced by whoever runs it
-            served_by = published().rows[known[0]].provider
-            offers += [
-                (provider, name) for provider in (first_party(name), served_by) if provider is not None
-            ]
-    return list(dict.fromkeys(offers))
+def _agree(price: Price, other: Price) -> bool:
+    """Whether no rate that both have differs."""
+    pairs = [(getattr(price, name), getattr(other, name)) for name in RATES]
+    return all(ours is None or theirs is None or ours == theirs for ours, theirs in pairs)
 
 
-@cache
-def _providers() -> Mapping[str, types.Provider]:
-    from genai_prices.data import providers  # noqa: PLC0415  # half a second; no network
-
-    return {provider.id: provider for provider in providers}
-
-
-@lru_cache(maxsize=4096)
-def _offered(provider: str, name: str) -> types.ModelInfo | None:
-    offered = _providers().get(_PROVIDERS.get(provider, provider))
-    return None if offered is None else offered.find_model(name.lower())
-
-
-def _published_price(provider: str, name: str, on: date) -> Price | None:
-    offered = _offered(provider, name)
-    if offered is None:
+def _second(provider: str, name: str) -> Price | None:
+    """What models.dev says."""
+    table = offers()
+    rates = table.second.get(f"{provider}/{name.lower()}")
+    if rates is None:
         return None
-    version, edition = genai_edition()
-    prices, since, note = _effective(offered, on)
-    if prices is None:
+    into, out, read, write = (None if rate is None else Decimal(rate) for rate in rates)
+    return Price(into, out, read, write, *table.second_edition)
+
+
+def _published(provider: str, name: str, on: date) -> Price | None:
+    """What genai-prices says."""
+    offer = offered(provider, name)
+    if offer is None:
         return None
-    source = f"genai-prices {version}"
-    base, tiers = _rates(prices)
-    if not any(rate is not None for rate in base.values()):
+    rates, since, note = _effective(offer.prices, on)
+    if rates is None or all(rate is None for rate in rates):
         return None  # a model of images, or one that is paid by the hour
-    return Price(
-        **base, source=source, date=edition if since is None else since.isoformat(), tiers=tiers, note=note
-    )
+    source, edition = offers().edition
+    base, tiers = _tiers(rates)
+    day = edition if since is None else since
+    into, out, read, write = base.values()
+    return Price(into, out, read, write, source, day, tiers, note)
 
 
-def _effective(offered: types.ModelInfo, on: date) -> tuple[types.ModelPrice | None, date | None, str | None]:
-    """The prices that hold on a day, the day they began, and what a reader should know.
+def _effective(
+    prices: Sequence[Sequence[Any]], on: date
+) -> tuple[Sequence[Any] | None, str | None, str | None]:
+    """The rates that hold on a day, the day they began, and what a reader should know.
 
     Some providers have other prices at some hours (UTC). Of a day without a time the dearest count, so that
     nothing costs more than was said.
     """
-    from genai_prices.types import TimeOfDateConstraint  # noqa: PLC0415
-
-    if not isinstance(offered.prices, list):
-        return offered.prices, None, None
-    hourly: list[types.ModelPrice] = []
-    for conditional in reversed(offered.prices):
-        when = conditional.constraint
-        if isinstance(when, TimeOfDateConstraint):
-            if isinstance(on, datetime) and when.active(on):
-                return conditional.prices, None, "the price at this hour"
-            hourly.append(conditional.prices)
-        elif when is None or when.start_date <= _day(on):
-            since = None if when is None else when.start_date
+    hourly: list[Sequence[Any]] = []
+    day = _day(on).isoformat()
+    for when, rates in reversed(prices):
+        if isinstance(when, list):
+            if isinstance(on, datetime) and _is_between(on, *when):
+                return rates, None, "the price at this hour"
+            hourly.append(rates)
+        elif when is None or when <= day:
             if isinstance(on, datetime) or not hourly:
-                return conditional.prices, since, None
-            dearest = max([conditional.prices, *hourly], key=_dearness)
-            return dearest, since, "the dearest hours of the day (UTC): ask with a time for others"
+                return rates, when, None
+            dearest = max([rates, *hourly], key=_dearness)
+            return dearest, when, "the dearest hours of the day (UTC): ask with a time for others"
     return None, None, None
 
 
 def _day(on: date) -> date:
-    if isinstance(on, datetime):
-        return (on if on.tzinfo is None else on.astimezone(UTC)).date()
-    return on
+    return _utc(on).date() if isinstance(on, datetime) else on
 
 
-def _dearness(prices: types.ModelPrice) -> tuple[Decimal, ...]:
+def _utc(on: datetime) -> datetime:
+    """A time without a zone is UTC."""
+    return on.replace(tzinfo=UTC) if on.tzinfo is None else on.astimezone(UTC)
+
+
+def _is_between(on: datetime, start: str, end: str) -> bool:
+    """Whether the hour is in the interval, which may go over midnight."""
+    now, first, last = _utc(on).time(), _time(start), _time(end)
+    return now >= first or now < last if last < first else first <= now < last
+
+
+def _time(text: str) -> time:
+    found = time.fromisoformat(text)
+    if found.tzinfo is None:
+        return found
+    return datetime.combine(date(1970, 1, 2), found).astimezone(UTC).time()
+
+
+def _dearness(rates: Sequence[Any]) -> tuple[Decimal, ...]:
     """By output, then by input."""
-    base, _ = _rates(prices)
-    rates = (base["output"], base["input"])
-    return tuple(Decimal(-1) if rate is None else rate for rate in rates)
+    base, _ = _tiers(rates)
+    return tuple(Decimal(-1) if rate is None else rate for rate in (base["output"], base["input"]))
 
 
-def _rates(prices: types.ModelPrice) -> tuple[dict[str, Decimal | None], tuple[PriceTier, ...]]:
-    from genai_prices.types import TieredPrices  # noqa: PLC0415
-
-    stated = {field: getattr(prices, theirs) for field, theirs in _FIELDS.items()}
-    starts = sorted(
-        {tier.start for value in stated.values() if isinstance(value, TieredPrices) for tier in value.tiers}
-    )
+def _tiers(stated: Sequence[Any]) -> tuple[dict[str, Decimal | None], tuple[PriceTier, ...]]:
+    """The rates of a short request, and those above each number of input tokens."""
+    starts = sorted({above for rate in stated if isinstance(rate, list) for above, _ in rate[1:]})
 
     def rates(tokens: int) -> dict[str, Decimal | None]:
-        found: dict[str, Decimal | None] = {}
-        for field, value in stated.items():
-            if isinstance(value, TieredPrices):
-                reached = [tier.price for tier in value.tiers if tokens > tier.start]
-                found[field] = reached[-1] if reached else value.base
-            else:
-                found[field] = value
-        return found
+        return {name: _rate(rate, tokens) for name, rate in zip(RATES, stated, strict=True)}
 
     return rates(0), tuple(PriceTier(start, **rates(start + 1)) for start in starts)
+
+
+def _rate(rate: Any, tokens: int) -> Decimal | None:  # noqa: ANN401  # JSON
+    if isinstance(rate, list):
+        base, *tiers = rate
+        return Decimal(next((price for above, price in reversed(tiers) if tokens > above), base))
+    return None if rate is None else Decimal(rate)

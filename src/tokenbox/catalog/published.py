@@ -1,160 +1,137 @@
-"""What is published of models' limits, read from files that come with packages.
+"""What is published about the limits of models: rows by id, from the vendored table ``data/models.json``.
 
-``ctxlen`` has litellm's rows and models.dev's; ``data/genai_windows.json`` has the context windows of
-``genai-prices``, taken from it by ``tools/catalog_windows.py``: importing that package takes half a second.
+The table has litellm's rows and models.dev's, as ctxlen has them, and the context windows of genai-prices.
+``tools/refresh_catalog.py`` writes it; nothing is fetched at run time.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tokenbox.catalog.figures import Figure, Limits
-from tokenbox.catalog.names import first_party, provider_of
+from tokenbox.catalog.figures import Figure, ModelLimits
+from tokenbox.catalog.names import first_party
 from tokenbox.errors import TokenboxError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# The layout of ctxlen's _data.json that is understood here.
+# The layout of the tables that is understood here.
 FORMAT = 1
 
 
 class CatalogError(TokenboxError):
-    """The data of an installed package cannot be used."""
+    """A table of the catalog cannot be read."""
 
     code = "catalog_invalid"
 
 
 class Row(NamedTuple):
-    """A line of ctxlen's data. ``filled``: models.dev's alone, for litellm has no such model."""
+    """What is published about one id. ``filled``: by models.dev alone, for litellm has no such model."""
 
     provider: str | None
     max_input: int | None
     max_output: int | None
     window: int | None
-    filled: bool
+    filled: int
+    genai_window: int | None
 
 
-@dataclass(frozen=True, slots=True)
+class Edition(NamedTuple):
+    """A version of a source, and the day of its data where that is known."""
+
+    source: str
+    date: str | None
+
+    def figure(self, value: int | None) -> Figure | None:
+        return None if value is None else Figure(value, self.source, self.date)
+
+
+@dataclass(frozen=True)
 class Published:
-    """All rows by id. ``lower`` finds an id however it is capitalized."""
+    """All rows by id, as the table has them."""
 
-    version: str | None
-    rows: Mapping[str, Row]
-    lower: Mapping[str, str]
+    raw: Mapping[str, list[Any]]
+    aliases: Mapping[str, str]
+    litellm: Edition
+    models_dev: Edition
+    genai: Edition
 
-    @property
-    def date(self) -> str | None:
-        """The day of the data, which ctxlen's version begins with."""
-        found = re.match(r"(\d{4})\.(\d{1,2})\.(\d{1,2})(\.|$)", self.version or "")
-        return None if found is None else f"{found[1]}-{found[2]:0>2}-{found[3]:0>2}"
+    @cached_property
+    def _lower(self) -> Mapping[str, str]:
+        return {key.lower(): key for key in self.raw}
 
     def key(self, model: str) -> str | None:
-        """The id as the data has it."""
-        return model if model in self.rows else self.lower.get(model.lower())
+        """The id as the table has it, however it is capitalized."""
+        if model in self.raw:
+            return model
+        low = model.lower()
+        return self.aliases.get(low) or self._lower.get(low)
 
-    def limits(self, key: str) -> Limits:
-        """What the row of that id says."""
-        row = self.rows[key]
-        via = f"via ctxlen {self.version or '(version unknown)'}"
-        models_dev = f"models.dev {via}"
-        litellm = models_dev if row.filled else f"litellm {via}"
-        return Limits(
-            _figure(row.window, models_dev, self.date),
-            _figure(row.max_input, litellm, self.date),
-            _figure(row.max_output, litellm, self.date),
-        )
+    def row(self, key: str) -> Row:
+        return Row(*self.raw[key])
 
-
-def _figure(value: int | None, source: str, date: str | None) -> Figure | None:
-    return None if value is None else Figure(value, source, date)
+    def limits(self, key: str) -> list[ModelLimits]:
+        """What the sources say of that id, each by itself."""
+        row = self.row(key)
+        source = self.models_dev if row.filled else self.litellm
+        found = [
+            ModelLimits(
+                self.models_dev.figure(row.window),
+                source.figure(row.max_input),
+                source.figure(row.max_output),
+            ),
+            ModelLimits(self.genai.figure(row.genai_window)),
+        ]
+        if key in _OWN:
+            found.append(_OWN[key])
+        return [limits for limits in found if limits != ModelLimits()]
 
 
 @cache
 def published() -> Published:
-    """The rows of ctxlen. Read once, in some 20 ms. Raises :class:`CatalogError`."""
+    """The table. Read once, in some 5 ms. Raises :class:`CatalogError`."""
+    data = read_table("models.json")
+    ctxlen, genai = data["ctxlen"], data["genai-prices"]
+    via = f"via ctxlen {ctxlen['version']}"
+    return Published(
+        data["rows"],
+        data["aliases"],
+        Edition(f"litellm {via}", ctxlen["date"]),
+        Edition(f"models.dev {via}", ctxlen["date"]),
+        Edition(f"genai-prices {genai['version']}", genai["date"]),
+    )
+
+
+def read_table(name: str) -> Mapping[str, Any]:
+    """A table of this package. Raises :class:`CatalogError`."""
     try:
-        text = files("ctxlen").joinpath("_data.json").read_text("utf-8")
-    except (ModuleNotFoundError, OSError):
+        data = json.loads(files("tokenbox.catalog").joinpath("data", name).read_text("utf-8"))
+    except (OSError, ValueError):
         raise CatalogError(
-            "the package ctxlen is not installed as it should be. Run: pip install ctxlen"
+            f"the table {name} of the catalog cannot be read. Install tokenbox again."
         ) from None
-    data = json.loads(text)
-    if data.get("format") != FORMAT:
-        raise CatalogError(
-            f"ctxlen's data has format {data.get('format')}, this version of tokenbox reads {FORMAT}. "
-            "Upgrade tokenbox, or install an older ctxlen."
-        )
-    rows = {key: Row(_maker(key), None, None, None, filled=True) for key in _genai_windows()[2]}
-    rows |= {key: _row(row, filled=True) for key, row in data["fills"].items()}
-    rows |= {key: _row(row, filled=False) for key, row in data["rows"].items()}
-    return Published(_installed("ctxlen"), rows, {key.lower(): key for key in rows})
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise CatalogError(f"the table {name} of the catalog is of another version. Install tokenbox again.")
+    return data
 
 
-def _row(values: list[object], *, filled: bool) -> Row:
-    provider, *numbers = values
-    max_input, max_output, window = (n if isinstance(n, int) and n > 0 else None for n in numbers)
-    served_by = provider_of(provider if isinstance(provider, str) else None)
-    return Row(served_by, max_input, max_output, window, filled)
-
-
-def _maker(key: str) -> str | None:
-    provider, slash, _ = key.partition("/")
-    return provider if slash else first_party(key)
-
-
-def _installed(package: str) -> str | None:
-    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415  # slow
-
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-@cache
-def _genai_windows() -> tuple[str, str | None, Mapping[str, int | None]]:
-    data = json.loads(files("tokenbox.catalog").joinpath("data/genai_windows.json").read_text("utf-8"))
-    return data["version"], data["date"], data["windows"]
-
-
-# What the sources have wrong or not at all: (id, limits). One more source, so the smallest still counts.
+# What the sources have wrong or not at all. One more source, so the smallest still counts.
 _OPENAI_CODEX = Figure(272_000, "OpenAI's model page: 400,000 less 128,000 of output", "2025-11-13")
 _OWN = {
-    name: Limits(max_input_tokens=_OPENAI_CODEX)
+    name: ModelLimits(max_input_tokens=_OPENAI_CODEX)
     for name in ("gpt-5.1-codex", "gpt-5.1-codex-mini", "gpt-5.1-codex-max")
 }
-
-
-def own_limits(key: str) -> Limits | None:
-    """What this package itself knows of the id."""
-    return _OWN.get(key)
-
-
-def genai_edition() -> tuple[str, str | None]:
-    """The version of genai-prices that is installed, and its day where that is known."""
-    known, date, _ = _genai_windows()
-    installed = _installed("genai-prices") or "(not installed)"
-    return installed, date if installed == known else None
-
-
-def genai_limits(key: str) -> Limits | None:
-    """The context window that genai-prices has for the id."""
-    version, date, windows = _genai_windows()
-    value = windows.get(key)
-    return None if value is None else Limits(Figure(value, f"genai-prices {version}", date))
 
 
 def is_first_party(key: str) -> bool:
     """Whether the row is of the model's maker and not of who serves it too."""
     provider, slash, name = key.partition("/")
     if not slash:
-        served_by = published().rows[key].provider
+        served_by = published().raw[key][0]
         maker = first_party(key)
         return maker is not None and (served_by == maker or (maker, served_by) == ("gemini", "vertex_ai"))
     return "/" not in name and provider == first_party(name)

@@ -41,6 +41,7 @@ COMMANDS = (
     "estimate",
     "plan",
     "enforce",
+    "check",
     "models",
     "init",
     "config",

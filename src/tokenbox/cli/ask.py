@@ -30,7 +30,7 @@ def ask(
     with reporting(as_json=as_json):
         from tokenbox.cli import screens  # noqa: PLC0415  # on use
         from tokenbox.shell.asking import ask as asked  # noqa: PLC0415
-        from tokenbox.shell.start import Wishes, begin  # noqa: PLC0415
+        from tokenbox.shell.build import Options, begin  # noqa: PLC0415
 
         said = " ".join(question).strip()
         if not said:
@@ -38,7 +38,7 @@ def ask(
         given = b"" if sys.stdin is None or sys.stdin.isatty() else read_bytes(STDIN)
         screen = screens.QuietScreen() if as_json else screens.PipeScreen()
         session = begin(
-            screen, configured(model, budget, system), world(keep=True), Wishes(endpoint, must_answer=True)
+            screen, configured(model, budget, system), world(keep=True), Options(endpoint, must_answer=True)
         )
         try:
             result = asked(session, said, given)

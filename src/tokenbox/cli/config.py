@@ -21,16 +21,23 @@ def config(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[KEY | set KEY VALUE]", help="A key, to print its value; or set, to change one."
+            metavar="[KEY | set KEY VALUE | forget KEY]",
+            help="A key, to print its value; set, to change one; forget, to undo set --remember.",
         ),
     ] = None,
     keys: Annotated[bool, typer.Option("--keys", help="List every key there is.")] = False,
+    user: Annotated[bool, typer.Option("--user", help="Set it in your own file, for every project.")] = False,
+    remember: Annotated[
+        bool,
+        typer.Option("--remember", help="Set it in .tokenbox/state.json: your choice here."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
     """Show every effective setting with where it came from, or one, or set one.
 
-    Flags come before TOKENBOX_... variables, those before .tokenbox/config.toml, that before
-    [tool.tokenbox] in pyproject.toml, that before the user's own file.
+    Flags come before TOKENBOX_... variables, those before what is remembered in .tokenbox/state.json, that
+    before .tokenbox/config.toml, that before [tool.tokenbox] in pyproject.toml, that before the user's own
+    file.
 
     Example: tokenbox config set policy.headroom 0.05
     """
@@ -40,8 +47,13 @@ def config(
         if keys:
             _show_keys(words, as_json=as_json)
             return Exit.OK
+        if user and remember:
+            raise UsageProblem("--user and --remember name two places. Give one of them.")
         if words and words[0] == "set":
-            _set(words[1:], as_json=as_json)
+            _set(words[1:], user=user, remembered=remember, as_json=as_json)
+            return Exit.OK
+        if words and words[0] == "forget":
+            _forget(words[1:])
             return Exit.OK
         if words and len(words) > 1:
             raise UsageProblem("tokenbox config takes one KEY, or: tokenbox config set KEY VALUE")
@@ -107,15 +119,35 @@ def _show_keys(words: list[str] | None, *, as_json: bool) -> None:
     terminal.show(terminal.table(("key", "default", "variable", "what it is"), rows))
 
 
-def _set(words: list[str], *, as_json: bool) -> None:
-    from tokenbox.config import find_project, load, write_setting  # noqa: PLC0415
+def _forget(words: list[str]) -> None:
+    from tokenbox.config import find_project, forget  # noqa: PLC0415
+
+    if len(words) != 1:
+        raise UsageProblem("name one key: tokenbox config forget model")
+    project = find_project(Path.cwd())
+    forget(Path.cwd() if project is None else project.root, words[0])
+    write_error(f"forgotten: {printable(words[0])}\n")
+
+
+def _set(words: list[str], *, user: bool, remembered: bool, as_json: bool) -> None:
+    from tokenbox.config import find_project, load, remember, write_setting  # noqa: PLC0415
+    from tokenbox.config.places import FILE, FOLDER, user_file  # noqa: PLC0415
+    from tokenbox.config.state import FILE as STATE_FILE  # noqa: PLC0415
 
     if len(words) != 2:  # noqa: PLR2004  # a key and its value
         raise UsageProblem("name a key and its value: tokenbox config set policy.headroom 0.05")
     key, value = words
     here = Path.cwd()
     project = find_project(here)
-    file = write_setting(here if project is None else project.root, key, value)
+    file = user_file(os.environ) if user else (here if project is None else project.root) / FOLDER / FILE
+    if file is None:
+        raise UsageProblem("TOKENBOX_USER_CONFIG says that you have no file of your own. Unset it.")
+    if remembered:
+        root = here if project is None else project.root
+        remember(root, key, value)
+        file = root / FOLDER / STATE_FILE
+    else:
+        write_setting(file, key, value)
     setting = load(here).setting(key)
     if as_json:
         write_bytes(json_bytes(setting.to_dict()))

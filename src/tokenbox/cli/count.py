@@ -1,10 +1,11 @@
-"""``tokenbox count``: how many tokens files have."""
+"""``tokenbox count``: how many tokens files have, and what chats cost a model."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +16,7 @@ from tokenbox.errors import TokenboxError
 from tokenbox.render.lines import Span, Style, printable
 
 if TYPE_CHECKING:
+    from tokenbox.compose.requests import Count
     from tokenbox.render.lines import Line
     from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 
@@ -31,32 +33,45 @@ class Engine(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileCount:
-    """One file: its tokens, or why it has none."""
+    """One file: what it counts, or why it does not. ``is_chat``: as the request that it holds."""
 
     file: str
-    tokens: int | None
+    count: Count | None
+    is_chat: bool = False
     error: TokenboxError | None = None
 
     def to_dict(self) -> dict[str, object]:
-        outcome = {"tokens": self.tokens} if self.error is None else {"error": self.error.to_dict()}
-        return {"file": self.file, **outcome}
+        if self.count is None:
+            return {"file": self.file, "error": None if self.error is None else self.error.to_dict()}
+        found: dict[str, object] = {"file": self.file, "tokens": self.count.total}
+        return {**found, "count": self.count.to_dict()} if self.is_chat else found
 
 
 def count(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Files to count; - is standard input.")],
     tokenizer: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--tokenizer", "-t", metavar="NAME", help="A name of `tokenbox tokenizers`, or file:PATH."
+            "--tokenizer",
+            "-t",
+            metavar="NAME",
+            help="A name of `tokenbox tokenizers`, file:PATH, or a model's name.",
         ),
-    ] = DEFAULT_TOKENIZER,
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model", "-m", metavar="NAME", help="The model that is asked: its tokenizer and chat format."
+        ),
+    ] = None,
     engine: Annotated[
         Engine, typer.Option("--engine", help="For byte-pair vocabularies; fast needs the extra `fast`.")
     ] = Engine.AUTO,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
-    """Count the tokens of files.
+    """Count the tokens of files, or of chats.
 
+    With --model a JSON file of messages, or of a whole request, is counted as that request.
     A file that cannot be read is reported, the others are counted, and the exit status is 2.
     The figures of an estimate have a ~.
 
@@ -65,33 +80,67 @@ def count(
     with reporting(as_json=as_json):
         if files.count(STDIN) > 1:
             raise UsageProblem("standard input can be read only once: give - only once.")
-        from tokenbox.tokenizers import registry  # noqa: PLC0415
-
-        counter = registry.get(tokenizer, engine=engine.value)
+        who = named_tokenizer(tokenizer, model, engine)
         with terminal.progress("counting", len(files)) as advance:
             counts = []
             for file in files:
-                counts.append(_count_file(file, counter))
+                counts.append(_count_file(file, who, model, tokenizer))
                 advance()
         if as_json:
-            write_bytes(json_bytes(_record(counts, counter.identity)))
+            write_bytes(json_bytes(_record(counts, who.identity)))
         else:
-            _show(counts, counter.identity)
+            _show(counts, who.identity)
         for failed in counts:
             if failed.error is not None:
                 report(failed.error)
     return Exit.BAD_INPUT if any(c.error is not None for c in counts) else Exit.OK
 
 
-def _count_file(file: str, counter: Tokenizer) -> FileCount:
+def named_tokenizer(tokenizer: str | None, model: str | None, engine: Engine) -> Tokenizer:
+    """What cuts texts into tokens."""
+    from tokenbox import api  # noqa: PLC0415  # on use: it loads the catalog
+    from tokenbox.tokenizers import registry  # noqa: PLC0415
+
+    name = DEFAULT_TOKENIZER if tokenizer is None and model is None else tokenizer
+    if model is None and (registry.is_builtin(name) or str(name).startswith(registry.FILE_PREFIX)):
+        return registry.get(str(name), engine=engine.value)
+    return api.text_counter(model, name)
+
+
+def _count_file(file: str, who: Tokenizer, model: str | None, tokenizer: str | None) -> FileCount:
+    from tokenbox import api  # noqa: PLC0415  # on use
+
     try:
-        return FileCount(file, counter.count(read_text(file)))
+        text = read_text(file)
+        chat = None if model is None else chat_in(text)
+        if chat is None:
+            return FileCount(file, api.count(text, tokenizer=who))
+        return FileCount(file, api.count(chat, model, tokenizer=tokenizer), is_chat=True)
     except TokenboxError as error:
-        return FileCount(file, None, error)
+        return FileCount(file, None, error=error)
+
+
+def chat_in(text: str) -> Any:  # noqa: ANN401  # JSON
+    """The messages or the request in a JSON text; None for any other text."""
+    if not text.lstrip().startswith(("[", "{")):
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(value, dict):
+        return value if _INPUTS & value.keys() else None
+    items = value if isinstance(value, list) else []
+    return value if items and all(isinstance(i, dict) and _MARKS & i.keys() for i in items) else None
+
+
+# What tells a request and the items of one from other JSON.
+_INPUTS = frozenset(("messages", "input", "prompt"))
+_MARKS = frozenset(("role", "type"))
 
 
 def _record(counts: list[FileCount], identity: TokenizerIdentity) -> dict[str, object]:
-    counted = [c.tokens for c in counts if c.tokens is not None]
+    counted = [c.count.total for c in counts if c.count is not None]
     return {
         "tokenizer": identity.to_dict(),
         "files": [c.to_dict() for c in counts],
@@ -103,26 +152,29 @@ def _record(counts: list[FileCount], identity: TokenizerIdentity) -> dict[str, o
 
 def _show(counts: list[FileCount], identity: TokenizerIdentity) -> None:
     """One line per file and, of several, the total. In a pipe the figures are bare, for other programs."""
-    about = "" if identity.exact else "~"
-    rows = [(c.tokens, c.file) for c in counts if c.tokens is not None]
+    rows = [(c.count.total, c.count.exact, c.file) for c in counts if c.count is not None]
     if len(counts) > 1:
         some = "" if len(rows) == len(counts) else f" ({len(rows)} of {len(counts)} files)"
-        rows.append((sum(tokens for tokens, _ in rows), f"total{some}"))
+        exact = all(exact for _, exact, _ in rows) and identity.exact
+        rows.append((sum(total for total, _, _ in rows), exact, f"total{some}"))
     grouped = terminal.is_seen()
-    figures = [f"{about}{tokens:,}" if grouped else f"{about}{tokens}" for tokens, _ in rows]
+    figures = [
+        f"{'' if exact else '~'}{total:,}" if grouped else f"{'' if exact else '~'}{total}"
+        for total, exact, _ in rows
+    ]
     size = max([len(figure) for figure in figures] + [0])
     if not grouped:
         write_text(
             "".join(
                 f"{figure:>{size}}  {printable(file)}\n"
-                for figure, (_, file) in zip(figures, rows, strict=True)
+                for figure, (_, _, file) in zip(figures, rows, strict=True)
             )
         )
         return
     kind = "exact" if identity.exact else "estimate"
     lines: list[Line] = [
         (Span(f"{figure:>{size}}", Style.KEPT), Span(f"  {printable(file)}"))
-        for figure, (_, file) in zip(figures, rows, strict=True)
+        for figure, (_, _, file) in zip(figures, rows, strict=True)
     ]
     lines.append((Span(f"tokens of {identity.name} ({kind})", Style.FAINT),))
     terminal.show(lines)

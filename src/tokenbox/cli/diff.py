@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tokenbox.cli import terminal
-from tokenbox.cli.choices import budgets_in
+from tokenbox.cli.layout import budgets_in
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.streams import json_bytes, read_text, write_bytes, write_text
 from tokenbox.errors import LayoutError
@@ -16,7 +16,7 @@ from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
     from tokenbox.compose.diff import Record
-    from tokenbox.compose.record import Layout
+    from tokenbox.compose.sections import Layout
 
 _TWO = 2
 

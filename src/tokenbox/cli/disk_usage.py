@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tokenbox.compose.counting import Counter
-from tokenbox.content.blocks import PayloadBlock
-from tokenbox.pack.listing import branches
+from tokenbox.folder.listing import branches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tokenbox.pack import Collection
-    from tokenbox.pack.listing import Branch
+    from tokenbox.folder import Source
+    from tokenbox.folder.listing import Branch
     from tokenbox.tokenizers.cache import CountCache
     from tokenbox.tokenizers.protocol import Tokenizer
 
@@ -49,15 +48,12 @@ class Usage:
         )
 
 
-def usage_of(collection: Collection, counter: Tokenizer, counts: CountCache) -> Usage:
+def usage_of(source: Source, counter: Tokenizer, counts: CountCache) -> Usage:
     """The tokens of the packed folder. A file that is only named in the tree counts none."""
-    blocks = [
-        (file.path, collection.blocks[file.block]) for file in collection.files if file.block is not None
-    ]
-    texts = [block.lossy_text for _, block in blocks if isinstance(block, PayloadBlock)]
-    sizes = Counter(counter, counts).count_all(texts)
-    counted = dict(zip((path for path, _ in blocks), sizes, strict=True))
-    return _usage(".", branches({file.path: counted.get(file.path, 0) for file in collection.files}))
+    texts = [(file.name, file.text.decode()) for file in source.files if file.text is not None]
+    sizes = Counter(counter, counts).count_all([text for _, text in texts])
+    counted = dict(zip((name for name, _ in texts), sizes, strict=True))
+    return _usage(".", branches({file.name: counted.get(file.name, 0) for file in source.files}))
 
 
 def _usage(name: str, branch: Branch | int) -> Usage:

@@ -39,7 +39,7 @@ def enforce(  # noqa: PLR0913, PLR0917  # one parameter per option
     headroom: request.Headroom = None,
     strategy: request.Strategy = None,
     output_mode: Annotated[
-        Mode, typer.Option("--output-mode", help="json reserves more where nobody says how much.")
+        Mode, typer.Option("--output-mode", help="json has a larger default reserve.")
     ] = Mode.TEXT,
     messages: request.Messages = None,
     document: request.Document = None,
@@ -73,7 +73,7 @@ def enforce(  # noqa: PLR0913, PLR0917  # one parameter per option
         asked = None if reserve_out is not None else given.max_tokens
         from tokenbox import ctx, override  # noqa: PLC0415
 
-        request.import_from_here(strategy)
+        request.import_from_here(strategy, tokenizer)
         config = request.settings(max_ctx, reserve_out, headroom, None)
         with terminal.progress("counting"):
             found = ctx.enforce(

@@ -1,22 +1,151 @@
-"""``tokenbox layout``: a layout document compiled into its budget."""
+"""``tokenbox layout``: layout documents compiled into their budgets.
+
+The command, the answers to ``--jsonl``, and which options go together.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tokenbox.cli import terminal
-from tokenbox.cli.choices import Choices, Format, budgets_in
-from tokenbox.cli.outcome import Exit, reporting
+from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.proving import Proof, ProofDir, ProofTexts, asks_for_proof, proving
-from tokenbox.cli.streams import STDIN, json_bytes, read_text, write_bytes, write_file
-from tokenbox.errors import ContextCriticalOverflow
+from tokenbox.cli.streams import (
+    MAX_BYTES,
+    STDIN,
+    ReaderGoneError,
+    json_bytes,
+    read_text,
+    standard_input,
+    write_bytes,
+    write_file,
+)
+from tokenbox.engine.result import Policy
+from tokenbox.errors import ContextCriticalOverflow, DocumentError, TokenboxError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tokenbox.cli.proving import Prover
+    from tokenbox.compose.requests import RequestCounter
     from tokenbox.documents import LayoutDocument
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+
+class Format(StrEnum):
+    """What a document on standard input is written in."""
+
+    TOML = "toml"
+    YAML = "yaml"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What was asked for."""
+
+    document: str | None
+    budget: int | None
+    tokenizer: str | None
+    model: str | None
+    as_json: bool
+    explain: bool
+    whatif: str | None
+    messages: bool
+    policy: Policy | None
+    reclaim: bool
+    jsonl: bool
+    base: str | None
+    allow_outside: bool
+    text_format: Format | None
+    output: str | None
+    proof: bool
+
+    def check(self) -> None:
+        """Raise :class:`UsageProblem` for what does not go together; nothing is silently left out."""
+        given = {option for option, is_given in self._given().items() if is_given}
+        for one, others in _EXCLUDES.items():
+            clash = [other for other in others if one in given and other in given]
+            if clash:
+                raise UsageProblem(f"{one} and {clash[0]} do not go together. Give one of them.")
+        if self.explain and (self.as_json or self.messages) and self.output is None:
+            raise UsageProblem(
+                "--explain and JSON both go to standard output. With -o FILE the JSON goes there."
+            )
+        if self.explain and self.output == STDIN:
+            raise UsageProblem("--explain and -o - both go to standard output. Name a file for the text.")
+        self._check_document()
+        if self.base is not None and not Path(self.base).is_dir():
+            raise UsageProblem(f"--base {self.base}: there is no such folder.")
+        if self.output is not None and self.document is not None and _same_file(self.output, self.document):
+            raise UsageProblem(f"-o {self.output} would overwrite the document itself. Name another file.")
+
+    def applied_to(self, document: LayoutDocument) -> LayoutDocument:
+        """The document with the options that go before its own."""
+        changed = replace(document, reclaim=True) if self.reclaim else document
+        return changed if self.policy is None else replace(changed, policy=self.policy)
+
+    def _check_document(self) -> None:
+        if self.jsonl:
+            return
+        if self.document is None:
+            raise UsageProblem("name a layout document, or - for standard input, or use --jsonl.")
+        if self.document == STDIN and self.text_format is None:
+            raise UsageProblem("a document on standard input needs --format toml, yaml or json.")
+        if self.document != STDIN and (self.text_format is not None or self.base is not None):
+            option = "--base" if self.text_format is None else "--format"
+            raise UsageProblem(f"{option} is for standard input; a file has its own folder and suffix.")
+
+    def _given(self) -> dict[str, bool]:
+        return {
+            "DOC": self.document is not None,
+            "--budget": self.budget is not None,
+            "--explain": self.explain,
+            "--json": self.as_json,
+            "--whatif": self.whatif is not None,
+            "--messages": self.messages,
+            "--jsonl": self.jsonl,
+            "--format": self.text_format is not None,
+            "--output": self.output is not None,
+            "--proof": self.proof,
+        }
+
+
+_EXCLUDES = {
+    "--jsonl": ("DOC", "--explain", "--whatif", "--messages", "--format", "--output"),
+    "--whatif": ("--budget", "--explain", "--messages", "--proof"),
+    "--messages": ("--json",),
+}
+
+
+def budgets_in(text: str, option: str = "--whatif") -> list[int]:
+    """The budgets in ``1000,2000,4000``."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts):  # noqa: PLR2004
+        raise UsageProblem(
+            f"{option} takes whole numbers of tokens, as in 1000,2000,4000; not {text[:60]!r}."
+        )
+    return [int(part) for part in parts]
+
+
+def range_in(text: str) -> tuple[int, int]:
+    """The budgets in ``1000..4000``."""
+    low, high = budgets_in(text.replace("..", ","))[:2] if text.count("..") == 1 else (1, 0)
+    if low > high:
+        raise UsageProblem(f"--whatif takes a range of budgets as in 1000..4000; not {text[:60]!r}.")
+    return low, high
+
+
+def _same_file(one: str, other: str) -> bool:
+    try:
+        return Path(one).samefile(other)
+    except (OSError, ValueError):
+        return False
 
 
 def layout(  # noqa: PLR0913, PLR0917  # one parameter per option
@@ -30,17 +159,30 @@ def layout(  # noqa: PLR0913, PLR0917  # one parameter per option
     tokenizer: Annotated[
         str | None, typer.Option("--tokenizer", "-t", metavar="NAME", help="Instead of the document's own.")
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model", "-m", metavar="NAME", help="The model that is asked; sections with roles are messages."
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the record: text, sizes, decisions, digest.")
     ] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show a picture instead of the text.")] = False,
     whatif: Annotated[
         str | None,
-        typer.Option("--whatif", metavar="TOKENS,...", help="Compare budgets, such as 1000,2000,4000."),
+        typer.Option(
+            "--whatif",
+            metavar="TOKENS,...",
+            help="Compare budgets: 1000,2000,4000; or say where sections change: 1000..4000.",
+        ),
     ] = None,
     messages: Annotated[
         bool, typer.Option("--messages", help="Print chat messages as JSON, by role.")
     ] = False,
+    policy: Annotated[
+        Policy | None, typer.Option("--policy", help="degrade: smaller forms and cuts before drops.")
+    ] = None,
     reclaim: Annotated[
         bool, typer.Option("--reclaim", help="After cutting, give back what then fits again.")
     ] = False,
@@ -80,10 +222,12 @@ def layout(  # noqa: PLR0913, PLR0917  # one parameter per option
         document=document,
         budget=budget,
         tokenizer=tokenizer,
+        model=model,
         as_json=as_json,
         explain=explain,
         whatif=whatif,
         messages=messages,
+        policy=policy,
         reclaim=reclaim,
         jsonl=jsonl,
         base=base,
@@ -101,9 +245,9 @@ def layout(  # noqa: PLR0913, PLR0917  # one parameter per option
         if prover is not None:
             prover.budget_source = "the document" if budget is None else "--budget"
         if jsonl:
-            from tokenbox.cli.jsonl import answer_lines  # noqa: PLC0415
-
             status = answer_lines(choices, prover)
+        elif choices.whatif is not None and ".." in choices.whatif:
+            _show_breakpoints(choices, *range_in(choices.whatif))
         elif choices.whatif is not None:
             _compare(choices, budgets_in(choices.whatif))
         else:
@@ -114,7 +258,9 @@ def layout(  # noqa: PLR0913, PLR0917  # one parameter per option
 def _lay_out(choices: Choices, prover: Prover | None) -> None:
     """The result to standard output or the file; with ``--explain``, the picture to standard output."""
     with terminal.progress("laying out"):
-        result = _read(choices).layout(budget=choices.budget, tokenizer=choices.tokenizer, proof=prover)
+        document = _read(choices)
+        counter = _counter(choices, document)
+        result = document.layout(budget=choices.budget, tokenizer=counter, proof=prover)
         if choices.messages:
             data = json_bytes(result.messages())
         elif choices.as_json:
@@ -129,11 +275,20 @@ def _lay_out(choices: Choices, prover: Prover | None) -> None:
         terminal.show(picture(result, terminal.width(), terminal.charset()))
 
 
+def _counter(choices: Choices, document: LayoutDocument) -> Tokenizer | RequestCounter | None:
+    """What counts instead of the document's own tokenizer."""
+    if choices.model is None and choices.tokenizer is None:
+        return None
+    from tokenbox.api import section_counter  # noqa: PLC0415  # on use: it may load the catalog
+
+    return section_counter(document.sections, choices.model, choices.tokenizer)
+
+
 def _compare(choices: Choices, budgets: list[int]) -> None:
     """One column per budget. That a budget is too small is an answer, not a failure."""
     with terminal.progress("laying out"):
         document = _read(choices)
-        results = document.whatif(budgets, tokenizer=choices.tokenizer)
+        results = document.whatif(budgets, tokenizer=_counter(choices, document))
     if choices.as_json:
         failed = ContextCriticalOverflow
         _deliver(
@@ -146,6 +301,25 @@ def _compare(choices: Choices, budgets: list[int]) -> None:
 
     columns = [Column(budget, result) for budget, result in zip(budgets, results, strict=True)]
     lines = whatif_lines(document.sections, columns, terminal.width(), terminal.charset())
+    if choices.output is None:
+        terminal.show(lines)
+    else:
+        _deliver(plain(lines).encode(), choices)
+
+
+def _show_breakpoints(choices: Choices, low: int, high: int) -> None:
+    """A line for each section that changes, at the budget where it does."""
+    with terminal.progress("laying out"):
+        found = _read(choices).breakpoints(low, high, tokenizer=choices.tokenizer)
+    if choices.as_json:
+        _deliver(json_bytes([point.to_dict() for point in found]), choices)
+        return
+    from tokenbox.render.lines import plain  # noqa: PLC0415
+
+    rows = [
+        (f"{p.budget:,}", p.section, p.before or "does not fit", p.after or "does not fit") for p in found
+    ]
+    lines = terminal.table(("from budget", "section", "was", "is"), rows)
     if choices.output is None:
         terminal.show(lines)
     else:
@@ -166,7 +340,7 @@ def _read(choices: Choices) -> LayoutDocument:
             name="standard input",
             allow_outside=choices.allow_outside,
         )
-    return replace(document, reclaim=True) if choices.reclaim else document
+    return choices.applied_to(document)
 
 
 def _deliver(data: bytes, choices: Choices) -> None:
@@ -174,3 +348,82 @@ def _deliver(data: bytes, choices: Choices) -> None:
         write_bytes(data)
     else:
         write_file(str(choices.output), data)
+
+
+_SOURCE = "standard input"
+_BLANK = b" \t\r\n"
+
+
+def answer_lines(choices: Choices, prover: Prover | None = None) -> Exit:
+    """Answer every line of standard input that is not blank, each at once.
+
+    An error is the answer of its line: ``{"error": {"code", "message", ...figures}}``.
+    """
+    status = Exit.OK
+    with terminal.progress("lines answered") as advance:
+        for number, line in _lines():
+            if not line.strip(_BLANK):
+                continue
+            try:
+                answer: dict[str, object] = _answer(line, number, choices, prover)
+            except TokenboxError as error:
+                answer = {"error": error.to_dict()}
+            except (ReaderGoneError, KeyboardInterrupt):
+                raise
+            except Exception as error:  # noqa: BLE001  # a bug must not cost the answers of the other lines
+                message = f"{type(error).__name__}: {error}. This is a bug in tokenbox; please report it."
+                answer = {"error": {"code": "internal_error", "message": message}}
+                status = Exit.BUG
+            write_bytes(json_bytes(answer, one_line=True), flush=True)
+            advance()
+    return status
+
+
+def _answer(line: bytes, number: int, choices: Choices, prover: Prover | None) -> dict[str, object]:
+    from tokenbox.documents import parse_text  # noqa: PLC0415
+
+    document = parse_text(
+        _decoded(line, number),
+        ".json",
+        base=choices.base or ".",
+        name=_SOURCE,
+        allow_outside=choices.allow_outside,
+        first_line=number,
+    )
+    document = choices.applied_to(document)
+    counter = _counter(choices, document)
+    return document.layout(budget=choices.budget, tokenizer=counter, proof=prover).to_dict()
+
+
+def _lines() -> Iterator[tuple[int, bytes]]:
+    """The lines with their numbers, from 1. Of a line beyond the limit only its beginning is held."""
+    number, source = 0, standard_input()
+    while line := source.readline(MAX_BYTES + 1):
+        number += 1
+        yield number, line
+        while len(line) > MAX_BYTES and not line.endswith(b"\n"):
+            line = source.readline(MAX_BYTES + 1)
+
+
+def _decoded(line: bytes, number: int) -> str:
+    from tokenbox.documents import Code  # noqa: PLC0415
+
+    if len(line) > MAX_BYTES:
+        raise DocumentError(
+            f"the line has more than {MAX_BYTES:,} bytes. "
+            "Put long texts into files and name them by content_file.",
+            file=_SOURCE,
+            line=number,
+            code=Code.FILE_TOO_LARGE.value,
+            limit=MAX_BYTES,
+        )
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        raise DocumentError(
+            f"the line is not UTF-8: its byte {error.start:,} is 0x{line[error.start]:02X}.",
+            file=_SOURCE,
+            line=number,
+            code=Code.FILE_ENCODING.value,
+            byte=error.start,
+        ) from None

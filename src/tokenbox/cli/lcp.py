@@ -7,7 +7,7 @@ import sys
 import tomllib
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,10 +25,15 @@ from tokenbox.cli.streams import (
     write_error,
     write_text,
 )
+from tokenbox.render.registry import renderer_names
 
 if TYPE_CHECKING:
-    from tokenbox.compose.block_record import BlockLayout
-    from tokenbox.lcp import ContentStore, Pack
+    from collections.abc import Iterator
+
+    from tokenbox.compose.blocks import BlockLayout
+    from tokenbox.content.blocks import Block
+    from tokenbox.lcp import BlockEvent, ContentStore, Event, Header, Pack
+    from tokenbox.tokenizers.protocol import Tokenizer
 
 PackFile = Annotated[str, typer.Argument(metavar="FILE", help="A pack; - is standard input.")]
 Store = Annotated[
@@ -41,14 +46,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Output = Annotated[
     str | None, typer.Option("--output", "-o", metavar="FILE", help="Write there, all at once or not at all.")
 ]
-
-
-class Mode(StrEnum):
-    """How a pack is rendered."""
-
-    XML = "xml"
-    MARKDOWN = "markdown"
-    MINIMAL = "minimal"
 
 
 class VerbosityChoice(StrEnum):
@@ -79,36 +76,27 @@ def inspect(
     Example: tokenbox lcp inspect context.bcp
     """
     with reporting(as_json=as_json):
-        pack = _read(file, store)
-        layout = _layout(pack, tokenizer)
-        sizes = {} if layout is None else {result.index: result for result in layout.blocks}
-        rows = []
-        for index, (block, frame) in enumerate(zip(pack.blocks, pack.frames, strict=True)):
-            flags = [
-                name
-                for name, on in (
-                    ("summary", block.summary is not None),
-                    ("compressed", frame.compressed),
-                    ("reference", frame.reference),
-                )
-                if on
-            ]
-            result = sizes.get(index)
-            rows.append(
-                {
-                    "index": index,
-                    "type": block.type_name,
-                    "description": _description(block) if result is None else result.description,
-                    "bytes": frame.stored_size,
-                    "tokens": None if result is None else result.base_size,
-                    "priority": None if result is None else result.priority.display,
-                    "flags": flags,
-                }
-            )
+        from tokenbox.content.block_kinds import AnnotationKind  # noqa: PLC0415  # the help needs no codec
+        from tokenbox.content.blocks import AnnotationBlock, resolve_priorities  # noqa: PLC0415
+        from tokenbox.lcp import BlockEvent, HeaderEvent  # noqa: PLC0415
+        from tokenbox.tokenizers import registry  # noqa: PLC0415
+
+        counter, gap = registry.get(tokenizer), AnnotationBlock(0, AnnotationKind.TAG, b"")
+        rows: list[dict[str, Any]] = []
+        # Of a block no more is kept than its row; annotations say the priorities.
+        kept: list[Block] = []
+        events = _events(file, store)
+        header = next(event.header for event in events if isinstance(event, HeaderEvent))
+        for event in events:
+            if isinstance(event, BlockEvent):
+                rows.append(_row(event, counter))
+                kept.append(event.block if isinstance(event.block, AnnotationBlock) else gap)
+        for row, priority in zip(rows, resolve_priorities(kept), strict=True):
+            row["priority"] = None if row["tokens"] is None else priority.display
         if as_json:
-            write_bytes(json_bytes({"header": _header(pack), "blocks": rows}))
+            write_bytes(json_bytes({"header": _header(header), "blocks": rows}))
             return Exit.OK
-        about = "~" if layout is not None and not layout.tokenizer.exact else ""
+        about = "" if counter.identity.exact else "~"
         shown = [
             [
                 str(row["index"]),
@@ -116,7 +104,7 @@ def inspect(
                 f"{row['bytes']:,}",
                 "-" if row["tokens"] is None else f"{about}{row['tokens']:,}",
                 str(row["priority"] or "-"),
-                ",".join(row["flags"]) or "-",  # type: ignore[arg-type]  # a list, by the lines above
+                ",".join(row["flags"]) or "-",
                 str(row["description"]),
             ]
             for row in rows
@@ -132,11 +120,15 @@ def validate(file: PackFile, store: Store = None, as_json: AsJson = False) -> in
     Example: tokenbox lcp validate context.bcp
     """
     with reporting(as_json=as_json):
-        pack = _read(file, store)
+        from tokenbox.lcp import EndEvent, HeaderEvent  # noqa: PLC0415  # the help needs no codec
+
+        events = _events(file, store)
+        header = next(event.header for event in events if isinstance(event, HeaderEvent))
+        blocks = sum(event.blocks for event in events if isinstance(event, EndEvent))
         if as_json:
-            write_bytes(json_bytes({"valid": True, "header": _header(pack), "blocks": len(pack.blocks)}))
+            write_bytes(json_bytes({"valid": True, "header": _header(header), "blocks": blocks}))
         else:
-            write_text(f"valid: {len(pack.blocks):,} block{'' if len(pack.blocks) == 1 else 's'}\n")
+            write_text(f"valid: {blocks:,} block{'' if blocks == 1 else 's'}\n")
     return Exit.OK
 
 
@@ -154,8 +146,8 @@ def encode(
     with reporting():
         if output is None and terminal.is_seen():
             raise UsageProblem("a .bcp pack is no text for a terminal. Name a file with -o, or use a pipe.")
+        from tokenbox.folder.manifest import read_manifest  # noqa: PLC0415
         from tokenbox.lcp.encoder import encode_entries  # noqa: PLC0415  # only who writes packs needs it
-        from tokenbox.pack.manifest import read_manifest  # noqa: PLC0415
 
         folder = Path() if manifest == STDIN else Path(manifest).parent
         read = read_manifest(_manifest(manifest), lambda name: read_bytes(str(folder / name)))
@@ -180,11 +172,11 @@ def decode(
             raise UsageProblem(
                 "say --json: decoded blocks are printed as JSON. For text: tokenbox lcp render."
             )
-        from tokenbox.pack.manifest import block_record  # noqa: PLC0415
+        from tokenbox.folder.manifest import block_record  # noqa: PLC0415
 
         pack = _read(file, store)
         record = {
-            "header": _header(pack),
+            "header": _header(pack.header),
             "compression": "whole" if pack.header.compressed else "none",
             "blocks": [
                 {**block_record(block), **({"compress": True} if frame.compressed else {})}
@@ -197,7 +189,10 @@ def decode(
 
 def render(  # noqa: PLR0913, PLR0917  # one parameter per option
     file: PackFile,
-    mode: Annotated[Mode, typer.Option("--format", "-f", help="How.")] = Mode.XML,
+    mode: Annotated[
+        str,
+        typer.Option("--format", "-f", metavar="NAME", help="xml, markdown, minimal, ..."),
+    ] = "xml",
     budget: Annotated[
         int | None, typer.Option("--budget", "-b", metavar="TOKENS", min=0, help="Never more than this.")
     ] = None,
@@ -227,7 +222,7 @@ def render(  # noqa: PLR0913, PLR0917  # one parameter per option
             _read(file, store),
             tokenizer,
             budget=budget,
-            mode=mode.value,
+            mode=mode,
             verbosity=verbosity.value,
             include_types=None if types is None else _types(types),
             soft=soft,
@@ -252,11 +247,11 @@ def stats(
     with reporting(as_json=as_json):
         data = read_bytes(file)
         pack = _decoded(data, store)
-        results = {mode: _rendered(pack, tokenizer, mode=mode.value) for mode in Mode}
-        plain = results[Mode.MARKDOWN]
+        results = {mode: _rendered(pack, tokenizer, mode=mode) for mode in renderer_names()}
+        plain = results["markdown"]
         rows = [
             {
-                "form": mode.value,
+                "form": mode,
                 "bytes": len(result.text.encode()),
                 "tokens": result.total,
                 "of_markdown": f"{result.total * 1000 // max(1, plain.total) / 10:.1f} %",
@@ -308,23 +303,47 @@ def _manifest(name: str) -> object:
     return found
 
 
-def _header(pack: Pack) -> dict[str, object]:
-    header = pack.header
+def _header(header: Header) -> dict[str, object]:
     return {"version": f"1.{header.minor}", "compressed": header.compressed}
 
 
-def _layout(pack: Pack, tokenizer: str) -> BlockLayout | None:
-    """All blocks in full, for their counts; None if there is nothing but annotations."""
+def _events(file: str, store: str | None) -> Iterator[Event]:
+    """What is read of a pack, one event after the other."""
+    from tokenbox.lcp import Decoder, Limits  # noqa: PLC0415  # the help needs no codec
+
+    decoder = Decoder(_store(store), limits=Limits(frame=None))
+    yield from decoder.events(read_bytes(file))
+    decoder.finish()
+
+
+def _row(event: BlockEvent, counter: Tokenizer) -> dict[str, Any]:
+    """A block in a list; an annotation has no tokens, because it is never rendered."""
+    from tokenbox.compose.blocks import render_blocks  # noqa: PLC0415
     from tokenbox.errors import EmptyInput  # noqa: PLC0415
 
+    block, frame = event.block, event.frame
     try:
-        return _rendered(pack, tokenizer, verbosity="summary")
+        result = render_blocks([block], counter, verbosity="summary").blocks[0]
     except EmptyInput:
-        return None
+        result = None
+    flags = (
+        ("summary", block.summary is not None),
+        ("compressed", frame.compressed),
+        ("reference", frame.reference),
+    )
+    return {
+        "index": event.index,
+        "type": block.type_name,
+        "description": _description(block) if result is None else result.description,
+        "bytes": frame.stored_size,
+        "tokens": None if result is None else result.base_size,
+        "priority": None,
+        "flags": [name for name, on in flags if on],
+    }
 
 
 def _rendered(pack: Pack, tokenizer: str, **options: object) -> BlockLayout:
-    from tokenbox.compose.render_blocks import render_blocks  # noqa: PLC0415
+    from tokenbox.compose.blocks import render_blocks  # noqa: PLC0415
     from tokenbox.tokenizers import registry  # noqa: PLC0415
 
     with terminal.progress("laying out"):

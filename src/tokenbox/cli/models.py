@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from decimal import Decimal
 
-    from tokenbox.catalog import Disagreement, Figure, Limit, Limits, ModelInfo, Price
+    from tokenbox.catalog import Disagreement, Figure, Limit, ModelInfo, ModelLimits, Price
     from tokenbox.config import Config
     from tokenbox.render.lines import Line
 
@@ -61,7 +61,9 @@ def models(
         day = _day(on)
         config = load(os.curdir)
         wanted = " ".join(query or ())
-        discovered = _discovered(config) if live else {}
+        if live:
+            _ask_servers(config)
+        discovered = {config.model_id(name): config.server_said(name) for name in config.names("models")}
         infos, left_out = _found(wanted, config, discovered, everyone=everyone)
         own_prices = config.catalog_prices()
         priced = [(info, price(info.id, day, configured=own_prices)) for info in infos]
@@ -87,8 +89,8 @@ def _day(text: str | None) -> date:
         raise UsageProblem(f"--on takes a day, as in 2026-11-21; not {text[:40]!r}.") from None
 
 
-def _discovered(config: Config) -> dict[str, Limits]:
-    """What the servers of the settings say, by model id; what goes wrong is said and stops nothing."""
+def _ask_servers(config: Config) -> None:
+    """Ask the servers of the settings. A server that does not answer is a note on standard error."""
     from tokenbox import ctx  # noqa: PLC0415
     from tokenbox.shell.models import Keys  # noqa: PLC0415
 
@@ -99,11 +101,12 @@ def _discovered(config: Config) -> dict[str, Limits]:
     for one in found:
         if one.problem is not None:
             write_error(f"note: {printable(one.name)}: {printable(one.problem)}\n")
-    return {one.model: one.limits for one in found if one.problem is None}
+        elif not one.kept:
+            write_error(f"note: what {printable(one.name)} says cannot be kept in the cache folder.\n")
 
 
 def _found(
-    wanted: str, config: Config, discovered: Mapping[str, Limits], *, everyone: bool
+    wanted: str, config: Config, discovered: Mapping[str, ModelLimits], *, everyone: bool
 ) -> tuple[list[ModelInfo], int]:
     """The models to show, and how many more there are."""
     from tokenbox.catalog import find, nearest  # noqa: PLC0415
@@ -165,7 +168,7 @@ def _show(priced: list[tuple[ModelInfo, Price | None]]) -> None:
     )
     terminal.show(_cards(rows) if narrow else lines)
     notes = [_dispute(info, found, sources) for info, _ in priced for found in info.disagreements]
-    notes += [line for info, cost in priced for line in _price_notes(info, cost)]
+    notes += [line for info, cost in priced for line in _price_notes(info, cost, sources)]
     for line in (*notes, *(f"[{number}] {said}" for said, number in sources.numbers.items())):
         terminal.show([terminal.line(line)])
 
@@ -196,7 +199,7 @@ def _tokenizer(info: ModelInfo, sources: _Sources) -> str:
 def _price(cost: Price | None, sources: _Sources) -> tuple[str, str, str, str]:
     if cost is None:
         return "unpriced", "-", "-", "-"
-    more = "+" if cost.tiers else ""
+    more = f"{'+' if cost.tiers else ''}{'!' if cost.others else ''}"
     into, read, out = (_dollars(rate) for rate in (cost.input, cost.cached_input, cost.output))
     return f"{into}{more}", read, f"{out}{more}", sources.mark(cost.source, cost.date)
 
@@ -212,15 +215,20 @@ def _dispute(info: ModelInfo, found: Disagreement, sources: _Sources) -> str:
     return f"! {info.id}: {what} {counts} counts ({found.rule.value}); also said: {others}"
 
 
-def _price_notes(info: ModelInfo, cost: Price | None) -> list[str]:
+def _price_notes(info: ModelInfo, cost: Price | None, sources: _Sources) -> list[str]:
     if cost is None:
         return []
+    others = [
+        f"! {info.id}: also said: {_dollars(other.input)} in, {_dollars(other.cached_input)} cached, "
+        f"{_dollars(other.output)} out {sources.mark(other.source, other.date)}"
+        for other in cost.others
+    ]
     tiers = [
         f"+ {info.id}: above {tier.above:,} input tokens the whole request costs "
         f"{_dollars(tier.input)} in, {_dollars(tier.cached_input)} cached, {_dollars(tier.output)} out"
         for tier in cost.tiers
     ]
-    return tiers if cost.note is None else [*tiers, f"+ {info.id}: {cost.note}"]
+    return [*others, *tiers, *([] if cost.note is None else [f"+ {info.id}: {cost.note}"])]
 
 
 def _correction(model: str) -> str:

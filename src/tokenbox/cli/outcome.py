@@ -59,5 +59,11 @@ def report(error: TokenboxError) -> Exit:
 
     if isinstance(error, ContextCriticalOverflow) and terminal.errors_are_seen():
         terminal.show_overflow(error)
-    write_error(f"error: {printable(error.message)} ({error.code})\n")
+    first, *rest = error.message.split("\n")  # an error of a pipeline has carets under the place
+    lines = [f"{printable(first)} ({error.code})", *map(printable, rest)]
+    remedies = error.details.get("remedies")
+    lines += (
+        [f"or: {printable(str(remedy))}" for remedy in remedies[1:]] if isinstance(remedies, list) else []
+    )
+    write_error("error: " + "\n".join(lines) + "\n")
     return status_of(error)

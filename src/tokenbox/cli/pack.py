@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tokenbox.cli import terminal
-from tokenbox.cli.count import DEFAULT_TOKENIZER, Engine
+from tokenbox.cli.count import Engine, named_tokenizer
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.proving import Proof, ProofDir, ProofTexts, asks_for_proof, proving
 from tokenbox.cli.streams import (
     STDIN,
     json_bytes,
+    read_bytes,
     standard_input,
     write_bytes,
     write_error,
@@ -32,8 +33,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tokenbox.cli.proving import Prover
-    from tokenbox.compose.block_record import BlockLayout
-    from tokenbox.pack import Collection, Note
+    from tokenbox.folder import Note, Options, Pack, Source
     from tokenbox.render.lines import Line
     from tokenbox.tokenizers.cache import CountCache
     from tokenbox.tokenizers.protocol import Tokenizer
@@ -42,6 +42,13 @@ HEAD = "HEAD"
 # Notes of one kind that are shown; --format json has all. Secrets are all shown.
 SHOWN_NOTES = 5
 BAR_CELLS = 20
+
+
+class Order(StrEnum):
+    """The order of the files."""
+
+    PATH = "path"
+    WORTH = "worth"
 
 
 class Format(StrEnum):
@@ -116,11 +123,51 @@ def pack(  # noqa: PLR0913, PLR0917  # one parameter per option
         Format, typer.Option("--format", "-f", help="json is the record, bcp a pack for `tokenbox lcp`.")
     ] = Format.XML,
     tokenizer: Annotated[
-        str, typer.Option("--tokenizer", "-t", metavar="NAME", help="A name of `tokenbox tokenizers`.")
-    ] = DEFAULT_TOKENIZER,
+        str | None,
+        typer.Option("--tokenizer", "-t", metavar="NAME", help="A name of `tokenbox tokenizers`."),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", metavar="NAME", help="The model that is to read it.")
+    ] = None,
     engine: Annotated[
         Engine, typer.Option("--engine", help="For byte-pair vocabularies; fast needs the extra `fast`.")
     ] = Engine.AUTO,
+    query: Annotated[
+        str | None,
+        typer.Option(
+            "--query",
+            "-q",
+            metavar="TEXT",
+            help="An issue, a question, a traceback.",
+        ),
+    ] = None,
+    query_file: Annotated[
+        str | None,
+        typer.Option("--query-file", metavar="FILE", help="The query from a file, or -."),
+    ] = None,
+    focus: Annotated[
+        list[str] | None,
+        typer.Option("--focus", metavar="PATH[:SYMBOL]", help="This, and what is near it; may be repeated."),
+    ] = None,
+    history: Annotated[
+        bool,
+        typer.Option("--history", help="Past changes say which files matter, by git."),
+    ] = False,
+    include: Annotated[
+        list[str] | None, typer.Option("--include", metavar="GLOB", help="Only these files; may be repeated.")
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option("--exclude", metavar="GLOB", help="Not these files; may be repeated.")
+    ] = None,
+    level: Annotated[
+        list[str] | None,
+        typer.Option("--level", metavar="GLOB=LEVEL", help="At most full, outline or listed."),
+    ] = None,
+    order: Annotated[Order, typer.Option("--order", help="Files by path, or the best last.")] = Order.PATH,
+    instructions: Annotated[
+        str | None,
+        typer.Option("--instructions", metavar="FILE", help="A text to show after the files; it counts."),
+    ] = None,
     diff: Annotated[
         str | None,
         typer.Option(
@@ -161,10 +208,10 @@ def pack(  # noqa: PLR0913, PLR0917  # one parameter per option
 ) -> int:
     """Pack files and folders for a model, in at most a budget of tokens.
 
-    What does not fit in full is shown as an outline, else as one line that says what was left out.
-    .gitignore and .tokenboxignore are respected. What is not packed as it is, is said on standard error.
+    With a query the pack has what the query needs; without one, the tree and what most of the code refers to.
+    .gitignore and .tokenboxignore are respected. Skipped and changed files are reported on standard error.
 
-    Example: tokenbox pack . --budget 50000 --diff -o prompt.xml
+    Example: tokenbox pack . --budget 8000 --query "redirects lose the fragment" -o prompt.xml
     """
     proved = asks_for_proof(proof=proof, texts=proof_texts, folder=proof_dir)
     choices = PackChoices(budget, text_format, tree, check, explain, output, proved)
@@ -175,30 +222,42 @@ def pack(  # noqa: PLR0913, PLR0917  # one parameter per option
         choices.verify()
         if prover is not None and budget is not None:
             prover.budget_source = "--budget"
-        from tokenbox import pack as packing  # noqa: PLC0415  # only this command reads folders
+        from tokenbox import folder as packing  # noqa: PLC0415  # only this command reads folders
 
-        rules = [packing.parse_rule(text) for text in priority or ()]
+        options = packing.Options(
+            _query(query, query_file),
+            packing.Order(order.value),
+            _text_of(instructions),
+            focus=tuple(focus or ()),
+            history=history,
+            levels=tuple(map(packing.LevelRule.parse, level or ())),
+        )
+        read = partial(
+            packing.read,
+            rules=[packing.parse_rule(text) for text in priority or ()],
+            diff=diff,
+            redact=redact,
+            include=include or (),
+            exclude=exclude or (),
+        )
         surveyed = packing.survey(_paths(paths or [], stdin0=stdin0))
-        collect = partial(packing.collect, surveyed, rules=rules, diff=diff, redact=redact)
         if text_format is Format.BCP and not (tree or check):
             with terminal.progress("reading", len(surveyed.found.files)) as advance:
-                collection = collect(advance=advance)
-            _encode(collection, choices)
+                source = read(surveyed, advance=advance)
+            _encode(source, choices)
             return Exit.OK
-        from tokenbox.tokenizers import registry  # noqa: PLC0415
-
-        counter = registry.get(tokenizer, engine=engine.value)
+        counter = named_tokenizer(tokenizer, model, engine)
         with _counts(stored=cache) as counts:
             with (
                 packing.CountAhead(counter, counts) as ahead,
                 terminal.progress("reading", len(surveyed.found.files)) as advance,
             ):
-                collection = collect(advance=advance, made=ahead.add)
-            _report_notes(collection.notes)
+                source = read(surveyed, advance=advance, seen=ahead.add)
+            _report_notes(source.notes)
             if tree:
-                _show_tree(collection, counter, counts, choices)
+                _show_tree(source, counter, counts, choices)
                 return Exit.OK
-            return _render(collection, counter, counts, choices, prover)
+            return _render(source, counter, counts, choices, options, prover)
 
 
 def _counts(*, stored: bool) -> AbstractContextManager[CountCache]:
@@ -221,41 +280,48 @@ def _paths(paths: Sequence[str], *, stdin0: bool) -> list[str]:
     return named
 
 
-def _render(
-    collection: Collection,
+def _query(text: str | None, file: str | None) -> str | None:
+    if text is not None and file is not None:
+        raise UsageProblem("--query and --query-file do not go together. Give one of them.")
+    found = _text_of(file) if text is None else text
+    if found is not None and not found.strip():
+        raise UsageProblem("the query is empty. Say what the model is to do, or leave out --query.")
+    return found
+
+
+def _text_of(file: str | None) -> str | None:
+    return None if file is None else read_bytes(file).decode("utf-8", "replace")
+
+
+def _render(  # the parts of one run
+    source: Source,
     counter: Tokenizer,
     counts: CountCache,
     choices: PackChoices,
+    options: Options,
     prover: Prover | None,
 ) -> int:
-    from tokenbox.proof.proven import render_blocks  # noqa: PLC0415
+    from tokenbox.folder import pack_source  # noqa: PLC0415
 
     mode = "xml" if choices.text_format in (Format.JSON, Format.BCP) else choices.text_format.value
-    with terminal.progress("laying out"):
-        result = render_blocks(
-            collection.blocks,
-            counter,
-            choices.budget,
-            mode,
-            verbosity="full" if choices.check else "adaptive",
-            summarize=collection.summary,
-            cache=counts,
-            proof=prover,
-        )
+    budget = None if choices.check else choices.budget
+    with terminal.progress("choosing"):
+        result = pack_source(source, counter, budget, mode, options=options, cache=counts, proof=prover)
+    about = "" if counter.identity.exact else "~"
     if choices.check:
-        about = "" if result.tokenizer.exact else "~"
-        fits = not result.over
-        verdict = "fits" if fits else f"does not fit, {about}{result.over:,} over"
+        assert choices.budget is not None  # noqa: S101  # see ``verify``
+        over = result.total - choices.budget
+        verdict = "fits" if over <= 0 else f"does not fit, {about}{over:,} over"
         write_text(f"{about}{result.total:,} of {choices.budget:,} tokens: {verdict}\n")
-        return Exit.OK if fits else Exit.DOES_NOT_FIT
-    data: bytes | Iterable[bytes] = (piece.encode() for piece in result.pieces)
+        return Exit.OK if over <= 0 else Exit.DOES_NOT_FIT
+    data: bytes | Iterable[bytes] = (piece.encode() for piece in result.rendering.pieces)
     if choices.text_format is Format.JSON:
-        data = json_bytes({**result.to_dict(), "notes": [note.to_dict() for note in collection.notes]})
+        data = json_bytes({**result.to_dict(), "notes": [note.to_dict() for note in source.notes]})
     if choices.output is not None or not choices.explain:
         deliver(data, choices.output)
     if choices.explain:
         write_text(result.explain() + "\n")
-    write_error(_outcome(result) + "\n")
+    write_error(_outcome(result, about) + "\n")
     return Exit.OK if prover is None else prover.status()
 
 
@@ -267,28 +333,32 @@ def deliver(data: bytes | Iterable[bytes], output: str | None) -> None:
         write_file(str(output), data)
 
 
-def _encode(collection: Collection, choices: PackChoices) -> None:
+def _encode(source: Source, choices: PackChoices) -> None:
+    from tokenbox.folder import as_blocks  # noqa: PLC0415
     from tokenbox.lcp import Compression, encode  # noqa: PLC0415
 
     with terminal.progress("summarizing"):
-        data = encode(collection.summarized(), compression=Compression.BLOCKS)
-    _report_notes(collection.notes)
+        data = encode(as_blocks(source), compression=Compression.BLOCKS)
+    _report_notes(source.notes)
     deliver(data, choices.output)
 
 
-def _outcome(result: BlockLayout) -> str:
-    """One line: how much of the budget, and how many blocks in which form."""
-    about = "" if result.tokenizer.exact else "~"
-    forms = Counter(block.form.value for block in result.blocks)
-    shown = ", ".join(f"{number:,} {form}" for form, number in forms.items())
-    budget = "" if result.budget is None else f" of {result.budget:,}"
-    tokens = f"{about}{result.total:,}{budget} tokens of {result.tokenizer.name}"
-    return f"{tokens}; {len(result.blocks):,} blocks: {shown}"
+def _outcome(result: Pack, about: str) -> str:
+    """One line: how much of the budget, and how many files in which form."""
+    forms = Counter(file.shown for file in result.files)
+    names = {"FULL": "full", "FOCUSED": "in part", "OUTLINE": "outline", "LISTED": "not shown"}
+    shown = ", ".join(
+        f"{number:,} {names[how.name]}"
+        for how, number in sorted(forms.items(), key=lambda one: list(names).index(one[0].name))
+    )
+    budget = "" if result.rendering.budget is None else f" of {result.rendering.budget:,}"
+    tokens = f"{about}{result.total:,}{budget} tokens of {result.rendering.tokenizer.name}"
+    return f"{tokens}; {len(result.files):,} file{'' if len(result.files) == 1 else 's'}: {shown}"
 
 
 def _report_notes(notes: Sequence[Note]) -> None:
     """Each kind of note with its first few."""
-    from tokenbox.pack import NoteKind  # noqa: PLC0415
+    from tokenbox.folder import NoteKind  # noqa: PLC0415
 
     kinds: dict[NoteKind, list[Note]] = {}
     for note in notes:
@@ -305,11 +375,11 @@ def _report_notes(notes: Sequence[Note]) -> None:
         write_error("".join(f"{printable(line)}\n" for line in lines))
 
 
-def _show_tree(collection: Collection, counter: Tokenizer, counts: CountCache, choices: PackChoices) -> None:
+def _show_tree(source: Source, counter: Tokenizer, counts: CountCache, choices: PackChoices) -> None:
     from tokenbox.cli.disk_usage import usage_of  # noqa: PLC0415
 
     with terminal.progress("counting"):
-        usage = usage_of(collection, counter, counts)
+        usage = usage_of(source, counter, counts)
     if choices.text_format is Format.JSON:
         write_bytes(json_bytes(usage.to_dict()))
         return

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from tokenbox.cli import terminal
+from tokenbox.cli import proof_signing, terminal
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
-from tokenbox.cli.streams import json_bytes, write_bytes, write_error, write_file, write_text
+from tokenbox.cli.proving import Dir, Name, found, say_there_are_none, store_in, trusted_keys
+from tokenbox.cli.streams import json_bytes, write_bytes, write_file, write_text
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
@@ -21,37 +20,30 @@ if TYPE_CHECKING:
     from tokenbox.proof.evidence import Record
     from tokenbox.proof.manifest import Manifest
     from tokenbox.proof.verify import Files
-    from tokenbox.store.bundles import Bundles, Listed
+    from tokenbox.store.bundles import Listed
 
-Name = Annotated[
-    str, typer.Argument(metavar="BUNDLE", help="An id or its beginning, a folder, or an exported file.")
-]
-Names = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="BUNDLE...", help="Ids, folders or exported files; all, if none is given."),
-]
-Dir = Annotated[
-    str | None, typer.Option("--dir", metavar="DIR", help="Where bundles are.  [default: .tokenbox/proof]")
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 SHOWN_ID = 12
-_ID = re.compile("[0-9a-f]{1,64}")
 
 
 def build_app() -> typer.Typer:
     """The commands."""
     app = typer.Typer(
-        help="List, show, verify, replay, compare and export proof bundles.",
+        help="List, show, verify, replay, compare, export and sign proof bundles.",
         rich_markup_mode="markdown" if sys.stdout.isatty() else None,
         no_args_is_help=True,
     )
     for name, command in (
         ("list", list_bundles),
         ("show", show),
-        ("verify", verify),
+        ("verify", proof_signing.verify),
         ("replay", replay),
         ("diff", diff),
         ("export", export),
+        ("keygen", proof_signing.keygen),
+        ("sign", proof_signing.sign),
+        ("inclusion", proof_signing.inclusion),
+        ("checkpoint", proof_signing.checkpoint),
     ):
         app.command(name)(command)
     return app
@@ -63,10 +55,10 @@ def list_bundles(folder: Dir = None, as_json: AsJson = False) -> int:
     Example: tokenbox proof list
     """
     with reporting(as_json=as_json):
-        store = _store(folder)
-        found = store.listed()
+        store = store_in(folder)
+        found = store.listed(trusted_keys())
         if not found:
-            _say_there_are_none(store)
+            say_there_are_none(store)
         if as_json:
             write_bytes(json_bytes({"bundles": [_listed_record(bundle) for bundle in found]}))
         elif found:
@@ -83,10 +75,12 @@ def show(bundle: Name, folder: Dir = None, as_json: AsJson = False) -> int:
     with reporting(as_json=as_json):
         from tokenbox.proof.bundle import VOLATILE  # noqa: PLC0415
         from tokenbox.proof.manifest import read_volatile  # noqa: PLC0415
+        from tokenbox.proof.signing import signers_in  # noqa: PLC0415
         from tokenbox.proof.verify import MAX_VOLATILE  # noqa: PLC0415
 
         files, contents = _opened(bundle, folder)
         made = read_volatile(files.read(VOLATILE, MAX_VOLATILE))
+        signed_by = signers_in(files)
         if as_json:
             record = {
                 "id": contents.manifest.id,
@@ -95,47 +89,12 @@ def show(bundle: Name, folder: Dir = None, as_json: AsJson = False) -> int:
                 "decisions": list(contents.decisions),
                 "summaries": list(contents.summaries),
                 "made": {name: made[name] for name in ("time", "host", "environment")},
+                "signed_by": signed_by,
             }
             write_bytes(json_bytes(record))
         else:
-            write_text("".join(f"{printable(line)}\n" for line in _page(contents, made)))
+            write_text("".join(f"{printable(line)}\n" for line in _page(contents, made, signed_by)))
     return Exit.OK
-
-
-def verify(bundles: Names = None, folder: Dir = None, as_json: AsJson = False) -> int:
-    """Check every byte of bundles against their ids; needs no network.
-
-    The first field that differs is named, and the exit status is 1.
-
-    Example: tokenbox proof verify
-    """
-    with reporting(as_json=as_json):
-        from tokenbox.proof.errors import BundleInvalid  # noqa: PLC0415
-        from tokenbox.proof.verify import verify as verified  # noqa: PLC0415
-
-        names = bundles or _store(folder).ids()
-        if not names:
-            _say_there_are_none(_store(folder))
-        wrong, records = 0, []
-        with terminal.progress("verifying", len(names)) as advance:
-            for name in names:
-                try:
-                    files, bundle_id = _found(name, folder)
-                    manifest = verified(files, bundle_id)
-                    records.append({"bundle": name, "id": manifest.id, "ok": True})
-                    said = "ok" if name == manifest.id else f"ok, {manifest.id}"
-                except BundleInvalid as error:
-                    wrong += 1
-                    records.append({"bundle": name, "ok": False, "error": error.to_dict()})
-                    said = error.message
-                if not as_json:
-                    write_text(f"{printable(name)}: {printable(said)}\n")
-                advance()
-        if as_json:
-            write_bytes(json_bytes({"bundles": records, "wrong": wrong}))
-        if wrong:
-            write_error(f"{wrong:,} of {len(names):,} bundles are not what their ids say.\n")
-    return Exit.DIFFERENT if wrong else Exit.OK
 
 
 def replay(
@@ -155,10 +114,11 @@ def replay(
     folder: Dir = None,
     as_json: AsJson = False,
 ) -> int:
-    """Decide again what a bundle says was decided, and compare every field.
+    """Call the recorded function again with the recorded arguments, and compare every field.
 
     The texts are those in the bundle, and those given with --from, each known by its digest.
-    Where something comes out otherwise, the exit status is 1.
+    What is recorded and follows from nothing is listed as not compared: a signature vouches for it.
+    If a field differs, the exit status is 1.
 
     Example: tokenbox proof replay 3fa9 --from prompt.toml
     """
@@ -168,18 +128,20 @@ def replay(
         files, contents = _opened(bundle, folder)
         with terminal.progress("replaying"):
             texts = texts_of(files, contents.manifest, given or [])
-            found = replayed(contents, texts, tokenizer).differences
+            again = replayed(contents, texts, tokenizer)
+        found = again.differences
         if as_json:
             record = {
                 "id": contents.manifest.id,
-                "same": not found,
+                "same": again.same,
                 "differences": [difference.to_dict() for difference in found],
+                "uncompared": list(again.uncompared),
             }
             write_bytes(json_bytes(record))
-        elif found:
-            write_text("".join(f"{printable(str(difference))}\n" for difference in found))
         else:
-            write_text("the same\n")
+            lines = [str(difference) for difference in found] or ["the same"]
+            lines.append(f"not compared: {', '.join(again.uncompared)}")
+            write_text("".join(f"{printable(line)}\n" for line in lines))
     return Exit.DIFFERENT if found else Exit.OK
 
 
@@ -230,7 +192,7 @@ def export(
 
         if output is None and (as_json or terminal.is_seen()):
             raise UsageProblem("an archive is no text. Name a file with -o, or use a pipe.")
-        files, bundle_id = _found(bundle, folder)
+        files, bundle_id = found(bundle, folder)
         manifest = _verified(files, bundle_id)
         data = b"".join(archived(manifest.id, entries(files)))
         if output is None:
@@ -242,47 +204,16 @@ def export(
     return Exit.OK
 
 
-def _store(folder: str | None) -> Bundles:
-    from tokenbox.cli.proving import bundles_folder  # noqa: PLC0415
-    from tokenbox.store.bundles import Bundles  # noqa: PLC0415
-
-    return Bundles(bundles_folder(folder))
-
-
-def _say_there_are_none(store: Bundles) -> None:
-    write_error(f"There are no bundles in {printable(str(store.folder))}. --proof leaves one.\n")
-
-
-def _found(name: str, folder: str | None) -> tuple[Files, str]:
-    """The bundle that was named, and the id it should have."""
-    from tokenbox.store.bundles import BundleNotFound, open_bundle  # noqa: PLC0415
-
-    store = _store(folder)
-    if not _ID.fullmatch(name):
-        if not Path(name).exists():
-            raise BundleNotFound(
-                f"{name[:200]} is neither the id of a bundle nor a folder or file.", start=name[:200]
-            )
-        return open_bundle(name)
-    try:
-        bundle_id = store.find(name)
-    except BundleNotFound:
-        if Path(name).exists():
-            return open_bundle(name)
-        raise
-    return store.files(bundle_id), bundle_id
-
-
 def _verified(files: Files, bundle_id: str) -> Manifest:
     from tokenbox.proof.verify import verify as verified  # noqa: PLC0415
 
-    return verified(files, bundle_id)
+    return verified(files, bundle_id, trusted_keys())
 
 
 def _opened(name: str, folder: str | None) -> tuple[Files, Contents]:
     from tokenbox.proof.contents import read_contents  # noqa: PLC0415
 
-    files, bundle_id = _found(name, folder)
+    files, bundle_id = found(name, folder)
     return files, read_contents(files, _verified(files, bundle_id))
 
 
@@ -327,7 +258,7 @@ def _listed_record(bundle: Listed) -> dict[str, object]:
     }
 
 
-def _page(contents: Contents, made: Record) -> Iterator[str]:
+def _page(contents: Contents, made: Record, signed_by: Sequence[str]) -> Iterator[str]:
     """The bundle for a person."""
     manifest, predicate = contents.manifest, contents.manifest.predicate
     engine, outcome = cast("Record", predicate["engine"]), cast("Record", predicate["outcome"])
@@ -338,11 +269,13 @@ def _page(contents: Contents, made: Record) -> Iterator[str]:
     code = "" if outcome["code"] is None else f": {outcome['code']},{figures}"
     yield f"bundle     {manifest.id}"
     yield f"made       {made['time']} on {made['host']}, {environment.get('python', '?')}"
+    if signed_by:
+        yield f"signed     by {', '.join(name[:SHOWN_ID] for name in signed_by)}"
     yield f"what       {manifest.kind.value}, {predicate['algorithm']}, {engine['name']} {engine['version']}"
     yield f"outcome    {outcome['status']}{code}"
     for name, part in cast("Record", predicate["budget"]).items():
-        if part is not None:
-            figure = cast("Record", part)
+        figure = cast("Record", part)
+        if figure["value"] is not None:
             source = "" if figure["source"] is None else f" ({figure['source']})"
             yield f"{'budget' if name == 'tokens' else name:<10} {figure['value']}{source}"
     yield f"total      {_tokens(predicate)}"

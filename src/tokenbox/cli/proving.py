@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,9 +17,13 @@ from tokenbox.errors import TokenboxError
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from tokenbox.config import Config
     from tokenbox.proof import Evidence
+    from tokenbox.proof.signing import PublicKey, SigningKey
+    from tokenbox.proof.verify import Files
+    from tokenbox.store.bundles import Bundles
 
 Proof = Annotated[
     bool | None,
@@ -35,15 +40,24 @@ ProofDir = Annotated[
     typer.Option("--proof-dir", metavar="DIR", help="Where proof goes, instead of .tokenbox/proof."),
 ]
 
+Name = Annotated[
+    str, typer.Argument(metavar="BUNDLE", help="An id or its beginning, a folder, or an exported file.")
+]
+Dir = Annotated[
+    str | None, typer.Option("--dir", metavar="DIR", help="Where bundles are.  [default: .tokenbox/proof]")
+]
+_ID = re.compile("[0-9a-f]{1,64}")
+
 
 class Prover:
     """What a command calls with evidence. That no proof could be written is said after its own result."""
 
-    def __init__(self, *, texts: bool, folder: str | None) -> None:
+    def __init__(self, *, texts: bool, folder: str | None, signers: Sequence[SigningKey] = ()) -> None:
         # Where the budget is from, once the command knows.
         self.budget_source: str | None = None
         self._texts = texts
         self._folder = folder
+        self._signers = signers
         self._problem: TokenboxError | None = None
 
     def __call__(self, evidence: Evidence) -> None:
@@ -53,7 +67,9 @@ class Prover:
             tokens = replace(evidence.budget.tokens, source=self.budget_source)
             evidence = replace(evidence, budget=replace(evidence.budget, tokens=tokens))
         try:
-            written = Bundles(bundles_folder(self._folder), texts=self._texts, fsync=True).write(evidence)
+            folder = bundles_folder(self._folder)
+            bundles = Bundles(folder, texts=self._texts, fsync=True, signers=self._signers)
+            written = bundles.write(evidence)
         except TokenboxError as error:
             self._problem = error
         else:
@@ -96,10 +112,61 @@ def proving(*, proof: bool | None, texts: bool | None, folder: str | None) -> It
         settings = load()
         if asks_for_proof(proof=proof, texts=texts, folder=folder) or settings.value("proof.write") is True:
             with_texts = settings.value("proof.texts") is True if texts is None else texts
-            prover = Prover(texts=with_texts, folder=folder)
+            prover = Prover(texts=with_texts, folder=folder, signers=signers_of(settings))
     try:
         yield prover
     except TokenboxError:
         if prover is not None:
             prover.status()
         raise
+
+
+def store_in(folder: str | None) -> Bundles:
+    from tokenbox.store.bundles import Bundles  # noqa: PLC0415
+
+    return Bundles(bundles_folder(folder))
+
+
+def say_there_are_none(store: Bundles) -> None:
+    write_error(f"There are no bundles in {printable(str(store.folder))}. --proof leaves one.\n")
+
+
+def found(name: str, folder: str | None) -> tuple[Files, str]:
+    """The bundle that was named, and the id it should have."""
+    from tokenbox.store.bundles import BundleNotFound, open_bundle  # noqa: PLC0415
+
+    store = store_in(folder)
+    if not _ID.fullmatch(name):
+        if not Path(name).exists():
+            raise BundleNotFound(
+                f"{name[:200]} is neither the id of a bundle nor a folder or file.", start=name[:200]
+            )
+        return open_bundle(name)
+    try:
+        bundle_id = store.find(name)
+    except BundleNotFound:
+        if Path(name).exists():
+            return open_bundle(name)
+        raise
+    return store.files(bundle_id), bundle_id
+
+
+def signers_of(settings: Config) -> list[SigningKey]:
+    """The key of the settings that signs proofs. Raises ``KeyInvalid`` and ``ConfigError``."""
+    from tokenbox.config.trust import own_paths  # noqa: PLC0415  # only with proof
+    from tokenbox.store.key_files import read_signer  # noqa: PLC0415
+
+    return [read_signer(path) for path in own_paths(settings.setting("proof.sign_with"))]
+
+
+def trusted_keys() -> list[PublicKey] | None:
+    """The keys of which one must have signed, by the settings; None if any bundle will do."""
+    from tokenbox.config import load  # noqa: PLC0415  # only for bundles that are read
+    from tokenbox.config.trust import own_paths  # noqa: PLC0415
+
+    paths = own_paths(load().setting("proof.trusted"))
+    if not paths:
+        return None
+    from tokenbox.store.key_files import read_public  # noqa: PLC0415  # only with signatures
+
+    return [read_public(path) for path in paths]

@@ -12,11 +12,13 @@ from tokenbox.errors import MissingExtra, TokenboxError
 from tokenbox.proof.bundle import TEXTS
 from tokenbox.proof.errors import ReplayImpossible
 from tokenbox.proof.evidence import Kind
-from tokenbox.proof.replay import Texts
+from tokenbox.proof.recorded import Texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tokenbox.content.blocks import Block
+    from tokenbox.folder import Source
     from tokenbox.proof.contents import Contents
     from tokenbox.proof.manifest import Manifest
     from tokenbox.proof.replay import Replay
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 # All of it is in memory.
 MAX_BYTES = 1 << 30
 # What decides in the gateway, whose modules are loaded for its bundles only.
-GATEWAY = "gateway/1"
+GATEWAY_NAME = "gateway"
 _PACK = ".bcp"
 _JSON = ".json"
 _DOCUMENTS = (".toml", ".yaml", ".yml", ".json")
@@ -50,23 +52,39 @@ def texts_of(files: Files, manifest: Manifest, given: Sequence[str]) -> Texts:
             _add_file(texts, file)
     packed = [path for path in given if not path.endswith(_PACK)]
     if manifest.kind is Kind.BLOCKS and packed:
-        from tokenbox.pack import collect, survey  # noqa: PLC0415
+        from tokenbox.folder import as_blocks, read, survey  # noqa: PLC0415
 
-        collection = collect(survey(packed))
-        texts.add_blocks(collection.blocks)
-        texts.add_blocks(collection.summarized())
+        source = read(survey(packed))
+        texts.add_blocks(as_blocks(source))
+        texts.add_blocks(_packed_again(source, manifest))
     return texts
 
 
+def _packed_again(source: Source, manifest: Manifest) -> Sequence[Block]:
+    """The blocks of the pack that the bundle is of, if it had no query."""
+    from tokenbox.folder import pack_source  # noqa: PLC0415
+    from tokenbox.tokenizers import registry  # noqa: PLC0415
+
+    options: Any = manifest.predicate["arguments"]
+    budget: Any = manifest.predicate["budget"]
+    tokenizer: Any = manifest.predicate["tokenizer"]
+    try:
+        counter = registry.get(tokenizer["name"])
+        return pack_source(source, counter, budget["tokens"]["value"], options["mode"]).rendering.inputs
+    except (TokenboxError, ValueError, TypeError, KeyError):
+        return [file.block() for file in source.files if file.text is not None]
+
+
 def replayed(contents: Contents, texts: Texts, tokenizer: str | None) -> Replay:
-    """Decided again by whoever has decided it. Raises :class:`ReplayImpossible`."""
-    if contents.manifest.predicate["algorithm"] == GATEWAY:
+    """The recorded call, made again. Raises :class:`ReplayImpossible`."""
+    from tokenbox.proof.replay import replay  # noqa: PLC0415  # which loads every function that is recorded
+
+    if contents.manifest.predicate["function"] == GATEWAY_NAME:
         try:
-            from tokenbox.gateway.replaying import replay as of_gateway  # noqa: PLC0415
+            from tokenbox.gateway.evidence import GATEWAY  # noqa: PLC0415
         except ImportError:
             raise MissingExtra.of("replaying what a gateway decided", "gateway") from None
-        return of_gateway(contents, texts, tokenizer)
-    from tokenbox.ctx.replay import replay  # noqa: PLC0415
+        return replay(contents, texts, tokenizer, {GATEWAY.name: GATEWAY})
     from tokenbox.tokenizers import registry  # noqa: PLC0415
 
     return replay(contents, texts, None if tokenizer is None else registry.get(tokenizer))
@@ -100,23 +118,15 @@ def _add_file(texts: Texts, path: str) -> None:
 
 def _add_messages(texts: Texts, data: bytes) -> bool:
     """The messages of a list or of a request, and its tools, if that is what the file has."""
-    from tokenbox.content.message import Message  # noqa: PLC0415
-    from tokenbox.conversation.record import as_json  # noqa: PLC0415
-    from tokenbox.policy import read_chunks  # noqa: PLC0415
-    from tokenbox.policy.messages import message_text, tools_text  # noqa: PLC0415
+    from tokenbox.content.message import check_messages  # noqa: PLC0415
+    from tokenbox.proof.of_messages import message_texts  # noqa: PLC0415
 
     try:
         value: Any = json.loads(data)
         asked = value if isinstance(value, dict) else {"messages": value}
-        messages = [Message.of(message) for message in asked["messages"]]
-        request = read_chunks(messages, tools=asked.get("tools"))
+        found = list(message_texts(check_messages(asked["messages"]), asked.get("tools") or ()))
     except (TokenboxError, ValueError, TypeError, KeyError, RecursionError):
         return False
-    # As policies keep them, and as windows do.
-    for message in messages:
-        texts.add(message_text(message).encode())
-        texts.add(as_json(message.to_dict()).encode())
-    if request.tools:
-        texts.add(tools_text(request).encode())
-        texts.add(as_json(asked["tools"]).encode())
+    for text in found:
+        texts.add(text.encode())
     return True

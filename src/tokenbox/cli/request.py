@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tokenbox.config import Config
-    from tokenbox.policy import Request
+    from tokenbox.policy import Chunks
 
 Files = Annotated[
     list[str] | None,
@@ -62,7 +62,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 class Read:
     """The chunks, and what a whole request says beside its messages."""
 
-    chunks: Request
+    chunks: Chunks
     model: str | None = None
     max_tokens: object = None
 
@@ -142,9 +142,9 @@ def needed_model(model: str | None, read: Read, config: Config) -> str:
     return found
 
 
-def import_from_here(strategy: str | None) -> None:
+def import_from_here(*named: str | None) -> None:
     """Let ``module:function`` of an option be in the current folder, as for ``python -m``."""
-    if strategy is not None and ":" in strategy:
+    if any(name is not None and ":" in name for name in named):
         sys.path.insert(0, str(Path.cwd()))
 
 

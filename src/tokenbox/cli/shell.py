@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tokenbox.config import Config
+    from tokenbox.shell.build import Environment
     from tokenbox.shell.session import Session
-    from tokenbox.shell.start import World
 
 MODEL = typer.Option("--model", "-m", metavar="NAME", help="A NAME of [models.NAME], or an id at --endpoint.")
 ENDPOINT = typer.Option("--endpoint", metavar="URL", help="A server, whatever the settings have.")
@@ -48,12 +48,12 @@ def shell(
     """
     with reporting():
         from tokenbox.cli import screens  # noqa: PLC0415  # on use: it is the heaviest command
-        from tokenbox.shell.start import Wishes, begin  # noqa: PLC0415
+        from tokenbox.shell.build import Options, begin  # noqa: PLC0415
 
         on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
         screen = screens.TerminalScreen() if on_terminal else screens.PipeScreen()
         config = configured(model, budget, system)
-        session = begin(screen, config, world(keep=not no_save), Wishes(endpoint, name, resume))
+        session = begin(screen, config, world(keep=not no_save), Options(endpoint, name, resume))
         try:
             (_talk if on_terminal else _read)(session)
         finally:
@@ -69,18 +69,18 @@ def configured(model: str | None, budget: int | None, system: str | None) -> Con
     return load(Path.cwd(), os.environ, flags)
 
 
-def world(*, keep: bool) -> World:
+def world(*, keep: bool) -> Environment:
     """This process: its folder, environment, clock, and the places of the user's data."""
     import platformdirs  # noqa: PLC0415
 
-    from tokenbox.shell.start import World  # noqa: PLC0415
+    from tokenbox.shell.build import Environment  # noqa: PLC0415
 
     def open_store():  # type: ignore[no-untyped-def]  # noqa: ANN202  # its type takes half a second
         from tokenbox.store.stores import open_store as opened  # noqa: PLC0415
 
         return opened()
 
-    return World(
+    return Environment(
         _folder(),
         dict(os.environ),
         lambda: datetime.now(UTC),
@@ -104,17 +104,25 @@ def _talk(session: Session) -> None:
     import platformdirs  # noqa: PLC0415
 
     try:
-        from tokenbox.shell.editor import Editor  # noqa: PLC0415
+        from tokenbox.shell.editor import Editor  # noqa: PLC0415  # on use: it needs an extra
     except ImportError:
         raise MissingExtra.of("the shell on a terminal", "shell") from None
 
+    from tokenbox.shell.commands import completions  # noqa: PLC0415  # on use
+    from tokenbox.shell.loop import take  # noqa: PLC0415  # on use
+
     history = platformdirs.user_state_path("tokenbox", appauthor=False) / "shell_history"
-    editor = Editor(history, session.complete, lambda: session.place.folder, session.models.keys.hidden_in)
+    editor = Editor(
+        history,
+        lambda words: completions(session, words),
+        lambda: session.place.folder,
+        session.models.keys.hidden_in,
+    )
     session.screen.notice(_greeting(session))
     while not session.ended:
         try:
             begun, session.typed = first_line(session.typed)
-            session.take(editor.read(session.prompt(), begun))
+            take(session, editor.read(session.prompt(), begun))
         except EOFError:
             break
         except KeyboardInterrupt:
@@ -139,8 +147,10 @@ def _greeting(session: Session) -> str:
 
 def _read(session: Session) -> None:
     """In a pipe: line after line; one that ends with a backslash goes on in the next."""
+    from tokenbox.shell.loop import take  # noqa: PLC0415  # on use
+
     for line in _lines():
-        session.take(line)
+        take(session, line)
         if session.ended:
             return
 

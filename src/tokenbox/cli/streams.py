@@ -6,12 +6,12 @@ import json
 import os
 import stat
 import sys
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenbox.errors import TokenboxError
+from tokenbox.files import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -166,34 +166,9 @@ def write_file(name: str, data: bytes | Iterable[bytes]) -> None:
             with path.open("wb") as file:  # a device or pipe is written to, not replaced; a folder refuses
                 file.writelines(pieces)
             return
-        _replace(path, pieces, 0o666 & ~_umask() if mode is None else stat.S_IMODE(mode))
+        replace(path, pieces)
     except OSError as error:
         raise OutputFailed(f"{name} cannot be written: {error.strerror or error}.", file=name) from None
-
-
-def _replace(path: Path, pieces: Iterable[bytes], mode: int) -> None:
-    handle, draft = tempfile.mkstemp(prefix=f".{path.name[:64]}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            _write_through(file, pieces)
-        Path(draft).chmod(mode)
-        Path(draft).replace(path)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
-
-
-def _write_through(file: BinaryIO, pieces: Iterable[bytes]) -> None:
-    file.writelines(pieces)
-    file.flush()
-    os.fsync(file.fileno())
-
-
-def _umask() -> int:
-    """The umask can only be read by setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 def _output_failed(error: OSError) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from tokenbox.content.section import Text
 from tokenbox.tokenizers.cache import CountCache, is_worth_remembering
 from tokenbox.tokenizers.protocol import AdditiveTokenizer
-from tokenbox.tokenizers.truncation import truncate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tokenbox.compose.requests import RequestCounter
     from tokenbox.content.section import Section
     from tokenbox.tokenizers.protocol import Tokenizer
 
@@ -22,17 +23,25 @@ class Counter:
     """A tokenizer with a memory. All counts of one layout go through here.
 
     Texts that may come back in another layout (contents, extra items, strategy results) are remembered in
-    ``cache``; the small windows of joins only for this layout, unless the cache says otherwise.
+    ``cache``; the small windows of joins only for this layout, unless the cache says otherwise. ``requests``
+    counts the whole where that is a request of messages.
     """
 
-    def __init__(self, tokenizer: Tokenizer, cache: CountCache | None = None) -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        cache: CountCache | None = None,
+        requests: RequestCounter | None = None,
+    ) -> None:
         self.tokenizer = tokenizer
+        self.requests = requests
         self._cache = None
         if is_worth_remembering(tokenizer):
             self._cache = DEFAULT_CACHE if cache is None else cache
         self._windows = self._cache if self._cache is not None and self._cache.keeps_windows else None
         self._small: dict[str, int] = {"": 0}
         self._sizes: tuple[Sequence[Section], list[int]] = ((), [])
+        self._forms: dict[tuple[str, bytes], tuple[str, int]] = {}
 
     def sizes(self, sections: Sequence[Section]) -> list[int]:
         """The count of each section's content, made once for the sections of this layout."""
@@ -83,9 +92,22 @@ class Counter:
         """The count of an emitted whole, made anew: it checks the figures kept up to date."""
         return self.tokenizer.count(text) if text else 0
 
-    def truncate(self, text: str, max_tokens: int, keep: str, size: int) -> str:
-        """The longest cut of at most ``max_tokens`` of a text that counts ``size``."""
-        # On the way to the longest cut, what nothing is known of is asked the same again: not with a memory.
+    def form(self, section: Section, number: int) -> tuple[str, int]:
+        """One of the section's alternatives and its count, made once for all layouts of this counter."""
+        form = section.alternatives[number]
+        if isinstance(form, Text):
+            return form.text, self.count(form.text)
+        key = form.identity, section.content_digest
+        if key not in self._forms:
+            text = form.apply(section.content, self.tokenizer)
+            self._forms[key] = text, self.count(text)
+        return self._forms[key]
+
+    @property
+    def measuring(self) -> Tokenizer:
+        """What cuts are measured with: for a tokenizer of which nothing is known, with the memory.
+
+        On the way to the longest cut, such a one is asked the same again.
+        """
         known = isinstance(self.tokenizer, AdditiveTokenizer) or getattr(self.tokenizer, "cuts", None)
-        counting = self.tokenizer if known else cast("Tokenizer", self)
-        return truncate(text, max_tokens, counting, keep, size=size)
+        return self.tokenizer if known else cast("Tokenizer", self)

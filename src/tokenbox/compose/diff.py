@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from tokenbox.compose.record import SCHEMA, Layout
 from tokenbox.content.section import Section
 from tokenbox.engine.result import Decision
 from tokenbox.errors import LayoutError
@@ -19,15 +18,38 @@ from tokenbox.render.lines import cells, pad, printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from tokenbox.render.explain import SectionRead
+    from tokenbox.tokenizers.protocol import TokenizerIdentity
+
+SCHEMA = "tokenbox.layout/1"
+"""Of the record that ``Layout.to_dict()`` makes."""
+
 CONTEXT = 32
 MAX_NAME = 48
 _BLOCK = 4_096
 
 # The fields of a record that are one value, in the order in which a difference is looked for.
-_VALUES = ("budget", "separator", "reclaim", "total", "joins", "fixed_load", "pricing")
+_VALUES = ("budget", "separator", "policy", "reclaim", "total", "joins", "fixed_load", "pricing")
 _COUNTED = frozenset({"total", "joins", "fixed_load"})
 _TOKENIZER = ("name", "version", "fingerprint", "exact")
 _INPUTS = tuple(f.name for f in fields(Section) if f.init and f.name != "id")
+
+
+class LayoutRead(Protocol):
+    """What is compared of a layout, beside the values named in ``_VALUES``."""
+
+    @property
+    def inputs(self) -> tuple[Section, ...]: ...
+    @property
+    def texts(self) -> tuple[str, ...]: ...
+    @property
+    def sections(self) -> Sequence[SectionRead]: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def tokenizer(self) -> TokenizerIdentity: ...
+    @property
+    def digest(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +60,13 @@ class SectionState:
     decision: Decision
     base_size: int
     size: int
+    form: str | None = None
     text: str | None = None
     input: Section | None = None
 
     def to_dict(self) -> dict[str, object]:
-        return {"decision": self.decision.value, "base_size": self.base_size, "size": self.size}
+        form = {} if self.form is None else {"form": self.form}
+        return {"decision": self.decision.value, "base_size": self.base_size, "size": self.size, **form}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +79,11 @@ class Record:
     digest: str
 
     @classmethod
-    def of(cls, layout: Layout) -> Record:
+    def of(cls, layout: LayoutRead) -> Record:
         values = {name: getattr(layout, name) for name in _VALUES}
         values |= {f"tokenizer.{name}": value for name, value in layout.tokenizer.to_dict().items()}
         states = tuple(
-            SectionState(s.id, s.decision, s.base_size, s.size, text, section)
+            SectionState(s.id, s.decision, s.base_size, s.size, s.form, text, section)
             for s, text, section in zip(layout.sections, layout.texts, layout.inputs, strict=True)
         )
         return cls(values, states, layout.text, layout.digest)
@@ -70,7 +94,7 @@ class Record:
         top = _checked(data, {"budget": int, "total": int, "text": str, "digest": str}, "")
         if top.get("schema") != SCHEMA:
             raise LayoutError(f"not a saved layout: schema is {top.get('schema')!r}, not {SCHEMA!r}.")
-        values = {name: top.get(name) for name in _VALUES}
+        values = {name: top.get(name) for name in _VALUES} | {"policy": top.get("policy", "facet")}
         tokenizer = _checked(
             top.get("tokenizer"), {"name": str, "fingerprint": str, "exact": bool}, "tokenizer"
         )
@@ -207,10 +231,10 @@ class LayoutDiff:
         return "\n".join(lines)
 
 
-def diff(a: Layout | Record, b: Layout | Record) -> LayoutDiff:
+def diff(a: LayoutRead | Record, b: LayoutRead | Record) -> LayoutDiff:
     """What changes from ``a`` to ``b``."""
-    old = Record.of(a) if isinstance(a, Layout) else a
-    new = Record.of(b) if isinstance(b, Layout) else b
+    old = a if isinstance(a, Record) else Record.of(a)
+    new = b if isinstance(b, Record) else Record.of(b)
     names = [*(f"tokenizer.{name}" for name in _TOKENIZER), *_VALUES]
     return LayoutDiff(
         (old.values["tokenizer.exact"] is True, new.values["tokenizer.exact"] is True),
@@ -269,6 +293,8 @@ def _what_differs(old: SectionState, new: SectionState) -> list[str]:
         for name in ("decision", "base_size", "size", "text")
         if _differ(getattr(old, name), getattr(new, name))
     ]
+    if old.form != new.form:
+        what.append("form")
     if old.input is not None and new.input is not None:
         what += [name for name in _INPUTS if getattr(old.input, name) != getattr(new.input, name)]
     return what
@@ -315,8 +341,10 @@ def _checked(data: object, kinds: Mapping[str, type], place: str) -> Mapping[str
 
 def _section_state(value: object, place: str) -> SectionState:
     data = _checked(value, {"id": str, "decision": str, "base_size": int, "size": int}, place)
+    form = data.get("form")
     try:
         decision = Decision(str(data["decision"]))
     except ValueError:
         raise LayoutError(f"not a saved layout: {place}.decision is {data['decision']!r}.") from None
-    return SectionState(str(data["id"]), decision, int(str(data["base_size"])), int(str(data["size"])))
+    sizes = int(str(data["base_size"])), int(str(data["size"]))
+    return SectionState(str(data["id"]), decision, *sizes, None if form is None else str(form))

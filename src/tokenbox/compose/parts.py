@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tokenbox.compose.cutting import SectionCuts
 from tokenbox.errors import ContextCriticalOverflow
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ class Parts:
         self.texts = [section.content for section in sections]
         self.taken: dict[int, int] = {}  # how many extra items a section has taken in
         self.sizes = list(sizes)
-        # What a cut starts from: the strategy's result where that was kept, else the content.
-        self._uncut: dict[int, tuple[str, int]] = {}
+        # Which of its forms a section is (0: its content), where that is not the content.
+        self.form: dict[int, int] = {}
 
     # What a subclass prices.
 
@@ -67,41 +68,50 @@ class Parts:
         self.put(i, "", 0)
 
     def compress(self, i: int, at_least: int) -> bool:
-        result = self._compressed(i)
-        if result is None or not max(at_least, 1) <= result[1] < self.sizes[i]:
-            return False
-        self._uncut[i] = result
-        self.put(i, *result)
-        return True
+        for number in range(self.form.get(i, 0) + 1, len(self.sections[i].alternatives) + 1):
+            text, size = self._form(i, number)
+            if max(at_least, 1) <= size < self.sizes[i]:
+                self.form[i] = number
+                self.put(i, text, size)
+                return True
+        return False
 
-    def truncate(self, i: int, at_most: int) -> None:
-        text, size = self._uncut.get(i) or (self.sections[i].content, self.base_sizes[i])
-        cut = self.counter.truncate(text, at_most, self.sections[i].keep, size) if at_most > 0 else ""
-        self.put(i, cut, self.counter.count(cut))
+    def truncate(self, i: int, at_most: int, at_least: int = 0) -> None:
+        text, size = self._form(i, self.form.get(i, 0))
+        cut = SectionCuts(self.sections[i], text, size, self.counter)
+        result = cut.longest(at_most)
+        count = self.counter.count(result)
+        if count < at_least:
+            result = cut.shortest(at_least)
+            count = self.counter.count(result)
+            if count >= self.sizes[i]:
+                return
+        self.put(i, result, count)
 
     def restore(self, i: int) -> None:
-        self._uncut.pop(i, None)
+        self.form.pop(i, None)
         self.put(i, self.sections[i].content, self.base_sizes[i])
 
     def has_more(self, i: int) -> bool:
         return self.taken.get(i, 0) < len(self.sections[i].extra)
 
-    def extend(self, i: int, at_most: int) -> int:
+    def extend(self, i: int, at_most: int, ceiling: int | None = None) -> int:
         start, items, goal = self.taken.get(i, 0), self.sections[i].extra, self.total + at_most
         for item in items[start:]:
             before = self.state(i)
             self._append(i, item)
-            if self.total > goal:
+            if self.total > goal or (ceiling is not None and self.sizes[i] > ceiling):
                 self.revert(i, before)
                 break
             self.taken[i] = self.taken.get(i, 0) + 1
         return self.taken.get(i, 0) - start
 
-    def state(self, i: int) -> tuple[str, int]:
-        return self.texts[i], self.sizes[i]
+    def state(self, i: int) -> tuple[str, int, int]:
+        return self.texts[i], self.sizes[i], self.form.get(i, 0)
 
-    def revert(self, i: int, state: tuple[str, int]) -> None:
-        self.put(i, *state)
+    def revert(self, i: int, state: tuple[str, int, int]) -> None:
+        text, size, self.form[i] = state
+        self.put(i, text, size)
 
     def overflow(self, critical: Sequence[int], fixed_load: int, budget: int) -> ContextCriticalOverflow:
         sizes = [(self.sections[i].id, self.base_sizes[i]) for i in critical]
@@ -115,13 +125,11 @@ class Parts:
 
     # Steps of the above.
 
-    def _compressed(self, i: int) -> tuple[str, int] | None:
-        """The strategy's result and its size; None where the section has no strategy."""
-        section = self.sections[i]
-        if section.strategy is None:
-            return None
-        text = section.strategy.apply(section.content, self.counter.tokenizer)
-        return text, self.counter.count(text)
+    def _form(self, i: int, number: int) -> tuple[str, int]:
+        """A form of the section and its size: 0 its content, then its alternatives."""
+        if not number:
+            return self.sections[i].content, self.base_sizes[i]
+        return self.counter.form(self.sections[i], number - 1)
 
     def enough_alone(
         self, critical: Sequence[int], fixed_load: int, budget: int, always: Sequence[int] = ()
@@ -147,7 +155,11 @@ class Parts:
         """Let the smallest critical section shrink whose absence is enough; if none is, raise the budget."""
         deficit = fixed_load - budget
         raise_budget = f"raise the budget by {deficit:,} to {fixed_load:,}"
-        i = self.enough_alone(critical, fixed_load, budget)
+        # One that goes with another cannot become flexible alone.
+        together = {name for s in self.sections if s.with_ is not None for name in (s.id, s.with_)}
+        alone = [i for i in critical if self.sections[i].id not in together]
+        bound = [i for i in critical if self.sections[i].id in together]
+        i = self.enough_alone(alone, fixed_load, budget, bound)
         if i is None:
             return {
                 "change": "raise_budget",

@@ -11,6 +11,7 @@ user's own file, and that before the defaults. All keys there are stand in :mod:
 """
 
 from tokenbox.config.config import Config, Connection, ModelPolicy
+from tokenbox.config.current import current, reload
 from tokenbox.config.errors import ConfigError
 from tokenbox.config.keys import KEYS, Key
 from tokenbox.config.loading import load
@@ -30,11 +31,13 @@ __all__ = [
     "ModelPolicy",
     "Origin",
     "Setting",
+    "current",
     "find_project",
     "forget",
     "init",
     "load",
     "read_state",
+    "reload",
     "remember",
     "user_file",
     "write_setting",

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from tokenbox.catalog import Figure, Limit, ModelLimits, Price
 from tokenbox.config.errors import Code, ConfigError
 from tokenbox.config.keys import ANY, KEYS, KeyName, key_of, key_text
 from tokenbox.config.reading import name_of, unknown_key
+from tokenbox.config.servers import kept_answer
 from tokenbox.config.setting import Level, Origin, Setting, shown
+from tokenbox.models import Counting, Stated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from tokenbox.catalog import Figure, Limits, Price
 
 _DEFAULT = Origin(Level.DEFAULT)
 # In the order of Price.
@@ -147,24 +150,17 @@ class Config:
             if name[0] == "tokenizers" and (row := key_of(name)) is not None and row.parts[-1] == ANY
         }
 
-    def catalog_limits(self) -> dict[str, Limits]:
+    def catalog_limits(self) -> dict[str, ModelLimits]:
         """``[catalog.MODEL]`` as corrections for :func:`tokenbox.catalog.model`."""
-        names = self.names("catalog")
-        if not names:
-            return {}
-        from tokenbox.catalog import Limit, Limits  # noqa: PLC0415  # only who corrects it loads it here
-
         found = {}
-        for name in names:
+        for name in self.names("catalog"):
             figures = {limit.value: self._figure(name, limit.value) for limit in Limit}
             if any(figures.values()):
-                found[name] = Limits(**figures)
+                found[name] = ModelLimits(**figures)
         return found
 
     def catalog_prices(self) -> dict[str, Price]:
         """``[catalog.MODEL]`` as prices for :func:`tokenbox.catalog.price`."""
-        from tokenbox.catalog import Price  # noqa: PLC0415
-
         found = {}
         for name in self.names("catalog"):
             settings = [self.setting(("catalog", name, f"price_{rate}")) for rate in _RATES]
@@ -175,9 +171,56 @@ class Config:
                 found[name] = Price(into, out, read, written, source, self._date(name))
         return found
 
-    def _figure(self, name: str, limit: str) -> Figure | None:
-        from tokenbox.catalog import Figure  # noqa: PLC0415
+    def stated(self, model: str | None) -> Stated:
+        """What the settings say of the figures of a model: an id, a NAME of ``[models.NAME]``, or of any."""
+        policy = None if model is None else self.policy_for(model)
 
+        def figure(name: str) -> Figure | None:
+            general = self.setting(("policy", name))
+            value = general.value if policy is None else getattr(policy, name)
+            source = general.source if policy is None else policy.sources[name]
+            return Figure(value, source) if isinstance(value, int) else None
+
+        general = self.setting(("policy", "max_ctx"))
+        window = figure("max_ctx")
+        # What is said of every model makes none hold more; a flag is about the model that is asked for.
+        is_own = window is not None and (
+            policy is None or window.source != general.source or general.origin.level is Level.FLAG
+        )
+        headroom = self.setting(("policy", "headroom"))
+        share: object = headroom.value if policy is None else policy.headroom
+        source = headroom.source if policy is None else policy.sources["headroom"]
+        return Stated(
+            context_window=window if is_own else None,
+            window_cap=None if is_own else window,
+            reserve_output=figure("reserve_out"),
+            headroom=(Fraction(share), source) if isinstance(share, Decimal) else None,
+        )
+
+    def counting(self, model: str | None) -> Counting:
+        """What the settings say about who counts for a model."""
+        baselines = self.value(("tokenizers", "baselines"))
+        return Counting(
+            named=None if model is None else self.policy_for(model).tokenizer,
+            families=self.tokenizer_names(),
+            baselines=baselines if isinstance(baselines, tuple) else (),
+            heuristic=self.value(("tokenizers", "heuristic")) is True,
+        )
+
+    def server_said(self, model: str) -> ModelLimits:
+        """What the server of a model said when it was last asked, with its day."""
+        own = self.connection(model)
+        names = [model] if own is not None else self.names("models")
+        model_id = self.model_id(model)
+        for connection in map(self.connection, names):
+            if connection is None or connection.model != model_id or connection.endpoint is None:
+                continue
+            found = kept_answer(connection.endpoint, model_id)
+            if found != ModelLimits():
+                return found
+        return ModelLimits()
+
+    def _figure(self, name: str, limit: str) -> Figure | None:
         setting = self.setting(("catalog", name, limit))
         value = setting.value
         return Figure(value, setting.source, self._date(name)) if isinstance(value, int) else None

@@ -50,13 +50,17 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A row of the table. ``default`` is as a reader would give it."""
+    """A row of the table. ``default`` is as a reader would give it.
+
+    ``offered``: the group of entry points whose names are choices, too.
+    """
 
     name: str
     kind: Kind
     doc: str
     default: object = None
     choices: tuple[str, ...] = ()
+    offered: str = ""
     remembered: bool = False  # may stand in .tokenbox/state.json
 
     @property
@@ -69,6 +73,14 @@ class Key:
         if ANY in self.parts:
             return None
         return ENVIRONMENT_PREFIX + self.name.upper().replace(".", "_")
+
+    def takes(self, choice: object) -> bool:
+        """Whether it is one of the choices."""
+        if choice in self.choices or not self.offered:
+            return choice in self.choices
+        from importlib.metadata import entry_points  # noqa: PLC0415  # 20 ms, for a name that is not built in
+
+        return any(point.name == choice for point in entry_points(group=self.offered))
 
     @property
     def expected(self) -> str:
@@ -83,6 +95,7 @@ SERVER_KINDS = (
     *("auto", "llama.cpp", "vllm", "sglang", "tgi", "ollama", "lmstudio"),
     *("openai", "anthropic", "openai-compatible"),
 )
+SERVED_BY = "What software serves it, also a kind that an installed package offers."
 GATEWAY_MODES = ("observe", "enforce", "fit")
 BASELINES = ("gpt-bpe", "llama3-bpe")
 
@@ -98,16 +111,23 @@ KEYS: tuple[Key, ...] = (
     Key("policy.reserve_out", Kind.TOKENS, "Tokens kept free for the answer."),
     Key("policy.headroom", Kind.HEADROOM, "Share of the window kept free for safety.", Decimal(0)),
     Key("policy.strategy", Kind.TEXT, "How to pack: box, ladder, window, or an entry point.", "box"),
+    Key(
+        "policy.uncertain",
+        Kind.CHOICE,
+        "What decides on an estimate that fits, where its bound does not.",
+        "margin",
+        ("margin", "bound", "allow"),
+    ),
     # A model: where it runs, and what is particular to it.
     Key("models.*.model", Kind.TEXT, "The model's id at its server; else NAME."),
     Key("models.*.endpoint", Kind.ENDPOINT, "The address of the server."),
-    Key("models.*.kind", Kind.CHOICE, "What software serves it.", "auto", SERVER_KINDS),
+    Key("models.*.kind", Kind.CHOICE, SERVED_BY, "auto", SERVER_KINDS, offered="tokenbox.providers"),
     Key("models.*.key_env", Kind.VARIABLE, "The environment variable that has the key."),
     Key("models.*.keyring", Kind.TEXT, "The name of the key in the system's keyring."),
-    Key("models.*.max_ctx", Kind.WINDOW, "As policy.max_ctx, for this model."),
-    Key("models.*.reserve_out", Kind.TOKENS, "As policy.reserve_out, for this model."),
+    Key("models.*.max_ctx", Kind.WINDOW, "As policy.max_ctx, for this model.", remembered=True),
+    Key("models.*.reserve_out", Kind.TOKENS, "As policy.reserve_out, for this model.", remembered=True),
     Key("models.*.headroom", Kind.HEADROOM, "As policy.headroom, for this model."),
-    Key("models.*.strategy", Kind.TEXT, "As policy.strategy, for this model."),
+    Key("models.*.strategy", Kind.TEXT, "As policy.strategy, for this model.", remembered=True),
     Key("models.*.tokenizer", Kind.TOKENIZER, "The tokenizer that this model counts with."),
     Key("models.*.mode", Kind.CHOICE, "As gateway.mode, for this model.", None, GATEWAY_MODES),
     # Tokenizers.
@@ -119,7 +139,7 @@ KEYS: tuple[Key, ...] = (
     # The shell.
     Key("shell.max_turns", Kind.COUNT, "Most exchanges that are kept.", 40),
     Key("shell.token_budget", Kind.TOKENS, "Most tokens of the conversation.", 4096),
-    Key("shell.low_water", Kind.SHARE, "Evict down to this share of the budget.", Decimal(1)),
+    Key("shell.low_water", Kind.SHARE, "Evict down to this share of the budget.", "auto"),
     Key("shell.summarize", Kind.BOOLEAN, "Have the model sum up what is evicted.", False),  # noqa: FBT003
     Key("shell.output_tokens", Kind.TOKENS, "Most tokens of a command's output; 0 offers none.", 1000),
     Key("shell.system", Kind.TEXT, "The system prompt."),
@@ -180,15 +200,23 @@ KEYS: tuple[Key, ...] = (
     Key("gateway.total_seconds", Kind.SECONDS, "How long an answer may take in all.", Decimal(3600)),
     Key("routes.*.mode", Kind.CHOICE, "The mode of a route: chat, completions, ...", None, GATEWAY_MODES),
     Key("upstreams.*.url", Kind.ENDPOINT, "The address of the server."),
-    Key("upstreams.*.kind", Kind.CHOICE, "What software serves it.", "auto", SERVER_KINDS),
+    Key("upstreams.*.kind", Kind.CHOICE, SERVED_BY, "auto", SERVER_KINDS, offered="tokenbox.providers"),
     Key("upstreams.*.models", Kind.TEXTS, "Patterns of the models it serves; else what it lists.", ()),
     Key("upstreams.*.key_env", Kind.VARIABLE, "The environment variable that has its key."),
     Key("upstreams.*.concurrency", Kind.COUNT, "Most requests at a time.", 64),
     Key("upstreams.*.queue", Kind.TOKENS, "Most requests that wait for a place.", 256),
     Key("upstreams.*.queue_seconds", Kind.SECONDS, "How long one waits.", Decimal(30)),
     Key("upstreams.*.ask_usage", Kind.BOOLEAN, "Ask for the usage of streams.", default=True),
+    # `tokenbox check`: what prompt files may cost.
+    Key("check.*.files", Kind.TEXTS, "Patterns of files, from the project's folder.", ()),
+    Key("check.*.budget", Kind.TOKENS, "Most tokens of each."),
+    Key("check.*.growth", Kind.HEADROOM, "How much more than at the base revision each may have."),
+    Key("check.*.model", Kind.TEXT, "The model that counts: chats as the requests that they are."),
+    Key("check.*.tokenizer", Kind.TOKENIZER, "The tokenizer that counts, where no model is named."),
     Key("proof.write", Kind.BOOLEAN, "Leave proof of every decision, as --proof does.", False),  # noqa: FBT003
     Key("proof.texts", Kind.BOOLEAN, "With the texts, to replay it offline: as --proof-texts.", False),  # noqa: FBT003
+    Key("proof.sign_with", Kind.PATH, "The private key that signs proofs: `tokenbox proof keygen`."),
+    Key("proof.trusted", Kind.TEXTS, "Public keys; `tokenbox proof verify` wants a signature of one.", ()),
 )
 
 # Tables that are not read here, and where they may stand.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,9 +21,10 @@ from tokenbox.config.keys import (
     key_text,
     parse_key,
 )
-from tokenbox.config.places import find_project, user_file
+from tokenbox.config.places import FOLDER, find_project, user_file
 from tokenbox.config.reading import read_settings, refuse_secrets, tokenizer_name, unknown_key
 from tokenbox.config.setting import Level, Origin, Setting
+from tokenbox.config.state import FILE as STATE_FILE
 from tokenbox.config.state import read_state
 from tokenbox.config.values import from_text, from_toml
 
@@ -128,12 +130,13 @@ def _remembered(project: Project, problems: list[str]) -> dict[KeyName, Setting]
     for text, value in state.values.items():
         name = parse_key(text)
         row = None if name is None else key_of(name)
-        if (
-            name is not None
-            and row is not None
-            and row.remembered
-            and (read := from_toml(row, value)) is not None
-        ):
+        read = None if row is None or not row.remembered else from_toml(row, value)
+        if name is None or read is None:
+            problems.append(
+                f"{FOLDER}/{STATE_FILE} has {text[:100]} = {str(value)[:60]!r}, which is not understood and "
+                f"does not count. Remove it with: tokenbox config forget {shlex.quote(text[:100])}"
+            )
+        else:
             found[name] = Setting(name, read, Origin(Level.STATE, _short(project.state, project.root)))
     return found
 

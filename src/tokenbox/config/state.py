@@ -7,23 +7,20 @@ Writing replaces it whole, so that a reader, or a kill, never finds half of one;
 from __future__ import annotations
 
 import json
-import os
-import sys
-import tempfile
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenbox.config.errors import Code, ConfigError
-from tokenbox.config.keys import key_of, parse_key
+from tokenbox.config.keys import KEYS, key_of, parse_key
 from tokenbox.config.places import FOLDER
-from tokenbox.config.values import from_toml
+from tokenbox.config.values import from_text, from_toml
 from tokenbox.documents.files import FileProblemError, read_bytes
 from tokenbox.documents.source import Code as DocumentCode
+from tokenbox.files import OWN, replace, turn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
+    from pathlib import Path
 
 FILE = "state.json"
 LOCK = "state.lock"
@@ -62,15 +59,25 @@ def remember(root: Path, key: str, value: object) -> None:
     """
     name = parse_key(key)
     row = None if name is None else key_of(name)
-    if row is None or not row.remembered or from_toml(row, value) is None:
+    if row is None or not row.remembered:
+        kept = ", ".join(one.name for one in KEYS if one.remembered)
         raise ConfigError(
-            f"{key} = {str(value)[:60]!r} is nothing to remember.", code=Code.BAD_VALUE, key=key
+            f"{key} cannot be remembered. These can: {kept}. To set it: tokenbox config set {key} ...",
+            code=Code.UNKNOWN_KEY,
+            key=key,
         )
-    _change(root, {key: value})
+    read = from_text(row, value) if isinstance(value, str) else from_toml(row, value)
+    if read is None:
+        raise ConfigError(
+            f"{key} must be {row.expected}, not {str(value)[:60]!r}.", code=Code.BAD_VALUE, key=key
+        )
+    _change(root, {key: read})
 
 
 def forget(root: Path, key: str) -> None:
-    """Undo :func:`remember`. Raises :class:`ConfigError`."""
+    """Undo :func:`remember`. Raises :class:`ConfigError` where nothing is remembered under that key."""
+    if key not in read_state(root).values:
+        raise ConfigError(f"nothing is remembered for {key}.", code=Code.UNKNOWN_KEY, key=key)
     _change(root, {key: None})
 
 
@@ -78,48 +85,16 @@ def _change(root: Path, changes: Mapping[str, object]) -> None:
     folder = root / FOLDER
     try:
         folder.mkdir(exist_ok=True)
-        with _turn(folder / LOCK):
+        with turn(folder / LOCK):
             values = {**read_state(root).values, **changes}
             kept = {key: value for key, value in sorted(values.items()) if value is not None}
             content = json.dumps({"version": VERSION, "values": kept}, indent=2, ensure_ascii=False) + "\n"
-            replace_file(folder / FILE, content.encode())
+            replace(folder / FILE, content.encode(), new=OWN)
     except OSError as error:
         said = error.strerror or type(error).__name__
         raise ConfigError(
             f"the choice cannot be remembered in {folder / FILE}: {said}.", code=Code.NOT_WRITTEN
         ) from None
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Make ``data`` the content of the file, all of it or nothing. Raises ``OSError``."""
-    handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            Path(draft).chmod(path.stat().st_mode & 0o777)
-        Path(draft).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            Path(draft).unlink()
-        raise
-
-
-@contextmanager
-def _turn(lock: Path) -> Iterator[None]:
-    """One writer after the other. The lock ends with the process that holds it, however that ends."""
-    with lock.open("ab") as file:
-        if sys.platform == "win32":
-            import msvcrt  # noqa: PLC0415
-
-            msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
-        else:
-            import fcntl  # noqa: PLC0415
-
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _ignored(why: str) -> State:

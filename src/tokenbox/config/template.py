@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.config.errors import Code, ConfigError
 from tokenbox.config.places import FILE, FOLDER
-from tokenbox.config.state import replace_file
+from tokenbox.files import OWN, replace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +22,7 @@ TEMPLATE = """\
 # reserve_out = 4_000          # kept free for the answer
 # headroom = "0.05"            # share of the window kept free for safety
 # strategy = "box"             # box, ladder or window
+# uncertain = "margin"         # an estimate that fits by its total, not by its bound: margin, bound or allow
 
 # [models.local]               # a server, and what is particular to its model
 # endpoint = "http://localhost:8080"
@@ -62,10 +63,10 @@ def init(folder: Path, *, force: bool = False) -> list[Path]:
             )
         config.parent.mkdir(exist_ok=True)
         written = [config]
-        replace_file(config, TEMPLATE.encode())
+        replace(config, TEMPLATE.encode(), new=OWN)
         config.chmod(0o644)
         if not ignored.exists():
-            replace_file(ignored, IGNORED.encode())
+            replace(ignored, IGNORED.encode(), new=OWN)
             ignored.chmod(0o644)
             written.append(ignored)
     except OSError as error:

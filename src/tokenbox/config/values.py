@@ -63,7 +63,7 @@ def _checked(key: Key, value: object) -> object:
     if not key.choices:
         return found
     chosen = found if isinstance(found, tuple) else (found,)
-    return found if all(one in key.choices for one in chosen) else None
+    return found if all(key.takes(one) for one in chosen) else None
 
 
 _WORDS = {

@@ -5,68 +5,94 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from tokenbox.content.message import Message, Role
+from tokenbox.content.message import Role
 from tokenbox.engine.window import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tokenbox.content.items import Item
     from tokenbox.engine.window import Window
 
 
 class Placement(NamedTuple):
-    """What a message is to the window. ``call``: the place of the message whose call this one answers.
+    """What an item is to the window. ``call``: the place of the item whose round this one belongs to.
 
-    ``abandoned``: the place of a message whose calls cannot be answered any more, now that this one came.
+    ``calls`` are the calls that it makes, ``answers`` those it answers. ``abandoned``: the place of an item
+    whose calls cannot be answered any more, now that this one came.
     """
 
     kind: Kind
     call: int | None = None
+    calls: int = 0
+    answers: int = 0
     abandoned: int | None = None
 
 
 class Grouping:
-    """Reads messages one after the other and says of each what it belongs to.
+    """Reads items one after the other and says of each what it belongs to.
 
-    Results answer the calls of the message directly before them, each call once, by id or else in order.
+    Results answer the calls of the round directly before them, each call once, by id or else in order. Calls
+    and reasoning that are items of their own are one round until a result comes. What a user says beside
+    results (Anthropic's API) stays while it is the last that the user said.
     """
 
     def __init__(self) -> None:
-        self._call: int | None = None
+        self._round: int | None = None
         self._waiting: list[str | None] = []
+        self._is_open = False
+        self._worded: int | None = None
 
-    def take_into(self, window: Window, message: Message, size: int) -> int:
-        """Append the message to the window it is read for, as what it is to that: its number there."""
-        placed = self.place(message, window.next_number)
+    def take_into(self, window: Window, item: Item, size: int) -> int:
+        """Append the item to the window it is read for, as what it is to that: its number there."""
+        placed = self.place(item, window.next_number)
         if placed.abandoned is not None and placed.abandoned in window:
             window.give_up_waiting(placed.abandoned)
-        return window.append(placed.kind, size, calls=len(message.tool_calls), call=placed.call)
+        number = window.append(
+            placed.kind, size, calls=placed.calls, call=placed.call, answers=placed.answers
+        )
+        if item.role is Role.USER:
+            if self._worded is not None and self._worded in window:
+                window.unpin(self._worded)
+            self._worded = number if placed.kind is Kind.RESULT else None
+            if self._worded is not None:
+                window.pin(number)
+        return number
 
-    def place(self, message: Message, number: int) -> Placement:
-        """Where the message belongs that has this number."""
-        if message.role is Role.TOOL:
-            return self._result(message)
-        abandoned = self._call if self._waiting else None
-        self._call, self._waiting = None, []
-        if message.tool_calls:
-            self._call = number
-            self._waiting = [call.id for call in message.tool_calls]
-            return Placement(Kind.CALL, None, abandoned)
-        return Placement(_KINDS[message.role], None, abandoned)
+    def place(self, item: Item, number: int) -> Placement:
+        """Where the item belongs that has this number."""
+        calls, results = item.calls, item.results
+        if results:
+            answers = sum(map(self._answered, results))
+            if self._round is not None and answers:
+                self._is_open = False
+                return Placement(Kind.RESULT, self._round, answers=answers)
+            if item.role is not Role.USER:
+                return Placement(Kind.STRAY)
+        if item.joins and self._is_open:
+            self._waiting += calls
+            return Placement(Kind.RESULT, self._round, calls=len(calls))
+        abandoned = self._round if self._waiting else None
+        self._round, self._waiting, self._is_open = None, [], False
+        if calls or item.joins:
+            self._round, self._waiting, self._is_open = number, list(calls), item.joins
+            return Placement(Kind.CALL, None, len(calls), abandoned=abandoned)
+        return Placement(_KINDS[item.role], None, abandoned=abandoned)
 
-    def _result(self, message: Message) -> Placement:
-        answered = message.tool_call_id
-        if self._call is None or not self._waiting:
-            return Placement(Kind.STRAY)
-        if answered is None:
-            self._waiting.pop(0)
-        elif answered in self._waiting:
-            self._waiting.remove(answered)
-        elif None in self._waiting:
-            self._waiting.remove(None)
+    def _answered(self, identifier: str | None) -> bool:
+        """Whether a call waits for this result: it does not wait any more."""
+        waiting = self._waiting
+        if not waiting:
+            return False
+        if identifier is None:
+            waiting.pop(0)
+        elif identifier in waiting:
+            waiting.remove(identifier)
+        elif None in waiting:
+            waiting.remove(None)
         else:
-            return Placement(Kind.STRAY)
-        return Placement(Kind.RESULT, self._call)
+            return False
+        return True
 
 
 _KINDS = {
@@ -74,6 +100,8 @@ _KINDS = {
     Role.DEVELOPER: Kind.FIXED,
     Role.USER: Kind.USER,
     Role.ASSISTANT: Kind.ANSWER,
+    Role.TOOL: Kind.STRAY,
+    Role.FUNCTION: Kind.STRAY,
 }
 
 
@@ -81,33 +109,35 @@ _KINDS = {
 class Exchange:
     """A user message with everything up to the next. Only the first of a conversation may lack it.
 
-    ``numbers`` are the places of its messages in the list. ``rounds`` are those of its tool rounds: an
-    assistant message with its calls, and all their results.
+    ``numbers`` are the places of its items in the list. ``rounds`` are those of its tool rounds: the
+    assistant's calls, and all their results.
     """
 
     numbers: tuple[int, ...]
-    messages: tuple[Message, ...]
+    items: tuple[Item, ...]
     rounds: tuple[tuple[int, ...], ...]
 
 
-def exchanges(messages: Iterable[Message]) -> tuple[Exchange, ...]:
+def exchanges(items: Iterable[Item]) -> tuple[Exchange, ...]:
     """The exchanges of a conversation, in order. System and developer messages are in none of them."""
     grouping = Grouping()
-    found: list[list[tuple[int, Message]]] = []
+    found: list[list[tuple[int, Item]]] = []
     rounds: list[list[list[int]]] = []
-    for number, message in enumerate(messages):
-        placement = grouping.place(message, number)
+    for number, item in enumerate(items):
+        placement = grouping.place(item, number)
         if placement.kind is Kind.FIXED:
             continue
         if placement.kind is Kind.USER or not found:
             found.append([])
             rounds.append([])
-        found[-1].append((number, message))
+        found[-1].append((number, item))
         if placement.kind is Kind.CALL:
             rounds[-1].append([number])
-        elif placement.kind is Kind.RESULT:
+        elif placement.call is not None:
             rounds[-1][-1].append(number)
     return tuple(
-        Exchange(tuple(number for number, _ in pairs), tuple(m for _, m in pairs), tuple(map(tuple, inner)))
+        Exchange(
+            tuple(number for number, _ in pairs), tuple(item for _, item in pairs), tuple(map(tuple, inner))
+        )
         for pairs, inner in zip(found, rounds, strict=True)
     )

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Final, NamedTuple
 
 from tokenbox.errors import TokenboxError
+from tokenbox.integers import whole
 from tokenbox.tokenizers.utf8 import utf8
 
 MAX_DEPTH: Final = 32  # of what a message holds; the schema of a tool is some ten deep
@@ -34,6 +35,8 @@ class Role(StrEnum):
     USER = "user"
     ASSISTANT = "assistant"
     TOOL = "tool"
+    FUNCTION = "function"
+    """The result of a call by ``function_call``, the legacy form of tool calls."""
 
 
 _ROLES: Final[Mapping[str, Role]] = {role.value: role for role in Role}
@@ -44,14 +47,21 @@ class PartKind(StrEnum):
     IMAGE = "image"
     FILE = "file"
     AUDIO = "audio"
+    VIDEO = "video"
 
 
+# Where servers put what a model thought: llama.cpp and vLLM, then OpenRouter.
+_REASONING: Final = ("reasoning_content", "reasoning")
 # The kinds of parts by their "type", and for texts the key that holds the text.
 _PARTS: Final[Mapping[str, tuple[PartKind, str]]] = {
     "text": (PartKind.TEXT, "text"),
     "input_text": (PartKind.TEXT, "text"),
     "output_text": (PartKind.TEXT, "text"),
     "refusal": (PartKind.TEXT, "refusal"),
+    "thinking": (PartKind.TEXT, "thinking"),
+    "reasoning": (PartKind.TEXT, "text"),
+    "reasoning_text": (PartKind.TEXT, "text"),
+    "summary_text": (PartKind.TEXT, "text"),
     "image_url": (PartKind.IMAGE, ""),
     "input_image": (PartKind.IMAGE, ""),
     "image": (PartKind.IMAGE, ""),
@@ -59,6 +69,10 @@ _PARTS: Final[Mapping[str, tuple[PartKind, str]]] = {
     "input_file": (PartKind.FILE, ""),
     "document": (PartKind.FILE, ""),
     "input_audio": (PartKind.AUDIO, ""),
+    "audio_url": (PartKind.AUDIO, ""),
+    "video_url": (PartKind.VIDEO, ""),
+    "input_video": (PartKind.VIDEO, ""),
+    "computer_screenshot": (PartKind.IMAGE, ""),
 }
 
 
@@ -112,6 +126,7 @@ class Message:
     source: Object = field(repr=False)
 
     SYSTEM_ROLES: ClassVar = frozenset({Role.SYSTEM, Role.DEVELOPER})
+    RESULT_ROLES: ClassVar = frozenset({Role.TOOL, Role.FUNCTION})
 
     @classmethod
     def of(cls, value: Mapping[str, object] | Message | object) -> Message:
@@ -152,11 +167,18 @@ class Message:
         return "".join(part.text for part in self.content)
 
     @property
+    def reasoning(self) -> str:
+        """What the assistant thought, where the message carries it; else the empty text."""
+        if self.role is not Role.ASSISTANT:
+            return ""
+        given = dict(self.source)
+        return next((text for key in _REASONING if isinstance(text := given.get(key), str)), "")
+
+    @property
     def counted_text(self) -> str:
-        """What a tokenizer is given to count: its text, then the name and arguments of every call."""
-        if not self.tool_calls:
-            return self.text
-        return self.text + "".join(call.name + call.arguments for call in self.tool_calls)
+        """What a tokenizer is given to count: its reasoning, its text, and its calls."""
+        text = self.reasoning + self.text
+        return text + "".join(call.name + call.arguments for call in self.tool_calls)
 
     @property
     def media(self) -> tuple[Part, ...]:
@@ -175,6 +197,12 @@ class Message:
             for part in found["content"]:
                 part.pop("tokens", None)
         return found
+
+
+def part_kind(part: Object) -> PartKind | None:
+    """The kind of an image, a file or a recording; None for what is none."""
+    known = next((_PARTS.get(kind) for key, kind in part if key == "type" and isinstance(kind, str)), None)
+    return None if known is None or known[0] is PartKind.TEXT else known[0]
 
 
 def check_messages(values: Iterable[object]) -> list[Message]:
@@ -241,6 +269,8 @@ def _freeze(value: object, where: str, depth: int) -> Frozen:
         return freeze_object(value, where, depth)
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         return tuple(_freeze(item, f"{where}[{place}]", depth + 1) for place, item in enumerate(value))
+    if (number := whole(value)) is not None:
+        return number
     raise InvalidMessage(f"{where} is {type(value).__name__}, which is no JSON.")
 
 
@@ -272,7 +302,10 @@ def _content(given: Mapping[str, Frozen], role: Role, *, has_calls: bool) -> str
     if isinstance(content, str):
         return content
     if content is None:
-        if role is not Role.ASSISTANT or not (has_calls or "refusal" in given or "content" in given):
+        may_be_empty = (
+            has_calls or "content" in given or any(key in given for key in ("refusal", *_REASONING))
+        )
+        if role is not Role.ASSISTANT or not may_be_empty:
             raise InvalidMessage(
                 f"a message of the {role.value} has no content. Give a text, if only the empty one."
             )
@@ -305,7 +338,8 @@ def _part(part: Frozen, place: int) -> Part:
 def _tool_calls(given: Mapping[str, Frozen]) -> tuple[ToolCall, ...]:
     calls = given.get("tool_calls")
     if calls is None:
-        return ()
+        legacy = given.get("function_call")
+        return (_tool_call(Object([("function", legacy)]), 0),) if isinstance(legacy, Object) else ()
     if not isinstance(calls, tuple) or isinstance(calls, Object):
         raise InvalidMessage("tool_calls is a list.")
     return tuple(_tool_call(call, place) for place, call in enumerate(calls))

@@ -6,6 +6,8 @@ import math
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
+from tokenbox.integers import whole
+
 # An exponent this large makes a rational of as many digits; nobody weighs sections so.
 _MAX_EXPONENT = 1000
 _MAX_BITS = 3325  # a little more than a number of 1,000 decimal digits has
@@ -18,9 +20,10 @@ def exact_weight(value: object) -> int | Fraction:
     one tenth). Raises ``ValueError`` for anything negative, infinite or not a number, ``TypeError``
     for other types.
     """
-    if type(value) is int:
-        weight: int | Fraction = value
-    elif isinstance(value, bool) or not isinstance(value, int | Fraction | Decimal | float | str):
+    number = whole(value)
+    if number is not None:
+        weight: int | Fraction = number
+    elif isinstance(value, bool) or not isinstance(value, Fraction | Decimal | float | str):
         raise TypeError(f"a weight is a number, not {type(value).__name__}")
     elif isinstance(value, float):
         if not math.isfinite(value):

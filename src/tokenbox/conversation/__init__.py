@@ -1,7 +1,7 @@
 """Conversations: messages counted as they are sent, evicted in whole exchanges, within a budget."""
 
 from tokenbox.conversation.chat_format import ChatFormat
-from tokenbox.conversation.conversation import Conversation, Evicted, Item, Status
+from tokenbox.conversation.conversation import ContextItem, Conversation, Evicted, Status
 from tokenbox.conversation.fit import fit
 from tokenbox.conversation.low_water import AutoLowWater
 from tokenbox.conversation.record import Enforced, ExchangeResult, Fitted, WindowDecision
@@ -9,12 +9,12 @@ from tokenbox.conversation.record import Enforced, ExchangeResult, Fitted, Windo
 __all__ = [
     "AutoLowWater",
     "ChatFormat",
+    "ContextItem",
     "Conversation",
     "Enforced",
     "Evicted",
     "ExchangeResult",
     "Fitted",
-    "Item",
     "Status",
     "WindowDecision",
     "fit",

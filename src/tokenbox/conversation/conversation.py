@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
-from tokenbox.content.exchanges import Grouping
-from tokenbox.content.message import InvalidMessage, Message, Role, check_tools
-from tokenbox.conversation.counting import (
-    TextPricing,
-    identity_of,
-    is_request_counter,
-    message_sizes,
-    text_pricing,
-)
+from tokenbox.content.items import Item, read_item
+from tokenbox.content.message import InvalidMessage, Message, Role
+from tokenbox.content.request import costly_fields, read_tools
+from tokenbox.conversation.counted_window import CountedWindow
+from tokenbox.conversation.counters import counter_of, tokenizer_of
 from tokenbox.conversation.limits import limits, overflow
-from tokenbox.conversation.record import Enforced
-from tokenbox.engine.window import Limits, Step, Window
+from tokenbox.conversation.pieces import open_session
+from tokenbox.conversation.record import Enforced, expanded
+from tokenbox.engine.window import ALL_STEPS, KEEP_RESULTS, Action, Limits, Step
 
 if TYPE_CHECKING:
-    from tokenbox.conversation.counting import Count, MediaTokens, RequestCounter
+    from tokenbox.compose.requests import Count, RequestCounter, Session
+    from tokenbox.conversation.counters import Counts
     from tokenbox.conversation.low_water import LowWater
+    from tokenbox.conversation.pieces import MediaTokens
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
+BESIDE = "tools and markers"
 SUMMARY_HEADING = "Summary of the earlier conversation:"
 
 
@@ -31,8 +32,13 @@ SUMMARY_HEADING = "Summary of the earlier conversation:"
 class Evicted:
     """What a ``summarize`` callback gets: what left, oldest first, and the summary there is so far."""
 
-    messages: tuple[Message, ...]
+    items: tuple[Item, ...]
     summary: str
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages that left, in the shape of chat completions."""
+        return tuple(message for item in self.items for message in item.messages)
 
     @property
     def text(self) -> str:
@@ -65,7 +71,7 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ContextItem:
     """One thing that is sent. ``number`` is None for what is no message: tools, and what primes the reply.
 
     ``age`` is in exchanges: 0 for the present one.
@@ -82,58 +88,63 @@ class Item:
 class Conversation:
     """A system prompt and a window of messages, within ``max_turns`` exchanges and ``token_budget`` tokens.
 
-    ``count``: what counts (:data:`Count`), looked up at every use: a function that follows a switch of
-    models, a tokenizer's name, a :class:`~tokenbox.ChatFormat`; None is characters / 4. With anything but a
-    ``ChatFormat`` a message costs the count of its text, once in its life. If ``count`` has an ``identity``
-    and that changes, all is counted anew. Of a bare function the system prompt is counted at each use: if
-    that count changes, so has the model, and all is counted anew. :meth:`recount` asks for that.
+    Messages are of any API or library (:mod:`tokenbox.content.items`). ``count``: what counts
+    (:data:`~tokenbox.conversation.counters.Counts`), looked up at every use, so that it follows a switch of
+    models. A message is counted once in its life. If ``count`` says who it is (``identity``) and that
+    changes, all is counted again. Of a bare function the system prompt is counted at each use: if that count
+    changes, so has the model. :meth:`recount` asks for it.
 
-    ``low_water``: once over the budget, evict down to this fraction of it, so that the prompt keeps its
-    beginning for many calls; ``"auto"`` or an ``AutoLowWater`` chooses it. ``summarize``: called with what
-    left; see :data:`Summarize`. ``tools``: the schemas that are sent along. ``media_tokens``: the cost of
-    images and files that declare none.
+    ``steps`` and ``keep_results`` say what may be done once it is over the budget, as for
+    :func:`tokenbox.fit`. ``low_water``: then go down to this fraction of the budget, so that the prompt
+    keeps its beginning for many calls; ``"auto"`` or an ``AutoLowWater`` chooses it. ``summarize``: called
+    with what left; see :data:`Summarize`. ``tools`` and ``fields`` are sent along. ``keep``: called with the
+    handle and the text of each result of which a shorter form is shown, so that it outlives the process.
 
     Not thread-safe. An error from counting leaves it as it was.
     """
 
-    def __init__(  # keyword options
+    def __init__(  # noqa: PLR0913  # keyword options
         self,
         system: str = "",
-        count: Count = None,  # type: ignore[valid-type]  # an alias that is only text
+        count: Counts = None,
         max_turns: int | None = None,
         token_budget: int | None = None,
         *,
         low_water: LowWater = 1,
+        steps: Collection[str] = ALL_STEPS,
+        keep_results: int = KEEP_RESULTS,
         summarize: Summarize | None = None,
         tools: Sequence[Mapping[str, object]] | None = None,
+        fields: Mapping[str, object] | None = None,
         media_tokens: MediaTokens = None,
+        markers: bool = True,
+        handles: bool = False,
+        keep: Callable[[str, str], object] | None = None,
     ) -> None:
-        self.count: object = count
+        self.count: Counts = count
         self.max_turns, self.token_budget, self.low_water = max_turns, token_budget, low_water
-        self.summarize = summarize
-        self.media_tokens = media_tokens
-        self._limits = limits(max_turns, token_budget, low_water)
-        self._bounds_of = max_turns, token_budget, low_water
-        self._priced: tuple[object, object, TextPricing] | None = None
+        self.steps, self.keep_results = steps, keep_results
+        self.summarize, self.keep = summarize, keep
+        self.media_tokens, self.markers, self._handles = media_tokens, markers, handles
+        self._limits = Limits(None, None, 0)
+        self._limits_of: object = None
+        self._bounds()
         self._system, self._summary = "", ""
+        self._fields = costly_fields(fields or {})
         self.system, self.tools = system, tools
         self._empty()
         self._evictions = self._evicted_messages = self._evicted_tokens = self._failures = 0
         self._last_failure: str | None = None
 
     def _empty(self) -> None:
-        self._window = Window()
-        self._grouping = Grouping()
-        self._messages: dict[int, Message] = {}
+        counter = self._counter()
+        self._window = CountedWindow(open_session(counter), tokenizer_of(counter), self._handles)
+        self._who: object = None
+        self._framed: object = None
+        self._left_out_kept = 0
         self._pinned: set[int] = set()
         self._exchange_of: dict[int, int] = {}
         self._exchanges_so_far = 0
-        self._counted_by: tuple[object, object] | None = None
-        self._sizes: dict[int, int] = {}
-        self._uncounted: list[int] = []
-        self._base = 0
-        self._base_of: tuple[object, ...] | None = None
-        self._whole: int | None = None
 
     @property
     def system(self) -> str:
@@ -143,7 +154,6 @@ class Conversation:
     @system.setter
     def system(self, text: str) -> None:
         self._system = Message.of({"role": "system", "content": text}).text
-        self._whole = None
 
     @property
     def summary(self) -> str:
@@ -153,7 +163,6 @@ class Conversation:
     @summary.setter
     def summary(self, text: str) -> None:
         self._summary = Message.of({"role": "system", "content": text}).text
-        self._whole = None
 
     @property
     def tools(self) -> Sequence[Mapping[str, object]] | None:
@@ -161,42 +170,47 @@ class Conversation:
 
     @tools.setter
     def tools(self, tools: Sequence[Mapping[str, object]] | None) -> None:
-        check_tools(tools)
+        self._read_tools = read_tools(tools)[0]
         self._tools = tools
-        self._whole = None
 
     @property
     def system_prompt(self) -> str:
         """What is sent as the system message: the system prompt and the summary block."""
-        return self._with_summary(self._summary)
+        if not self._summary:
+            return self._system
+        block = f"{SUMMARY_HEADING}\n{self._summary}"
+        return f"{self._system}\n\n{block}" if self._system else block
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """What is sent: the system message, if it has any text, and the window."""
-        return [message.to_dict(declared=False) for message in self._sent(())]
+        """What is sent, in the shape of chat completions: the system message, if any, and the window."""
+        return [message.to_dict(declared=False) for message in self._sent()]
 
     @property
-    def window(self) -> dict[int, Message]:
-        """The messages of the window by their numbers, in order."""
-        return dict(self._messages)
+    def values(self) -> list[Any]:
+        """The window as it was given: the caller's own objects, and copies of results shown shorter."""
+        return [shown.value for shown in self._window.shown.values()]
 
-    def add(self, message: Mapping[str, object] | Message | object, *, pinned: bool = False) -> int:
+    @property
+    def window(self) -> dict[int, Item]:
+        """The items of the window by their numbers, in order, as they are shown."""
+        return {number: shown.item for number, shown in self._window.shown.items()}
+
+    def add(self, message: object, *, pinned: bool = False) -> int:
         """Take in a message: its number, which stays its own. Raises :class:`InvalidMessage`."""
-        checked = Message.of(message)
-        number = self._grouping.take_into(self._window, checked, 0)
-        self._messages[number] = checked
-        self._sizes[number] = 0
-        self._uncounted.append(number)
-        self._exchanges_so_far += checked.role is Role.USER
+        item = read_item(message)
+        number = self._window.add(message, item)
+        self._exchanges_so_far += item.role is Role.USER and not item.results
         self._exchange_of[number] = self._exchanges_so_far
-        self._whole = None
         if pinned:
             self.pin(number)
         return number
 
-    def extend(self, messages: Sequence[Mapping[str, object] | Message | object]) -> list[int]:
+    def extend(self, messages: Sequence[object]) -> list[int]:
         """``add`` for each of them; none is taken in if one is refused."""
-        return [self.add(message) for message in [Message.of(message) for message in messages]]
+        for message in messages:
+            read_item(message)
+        return [self.add(message) for message in messages]
 
     def user(self, text: str) -> int:
         return self.add({"role": "user", "content": text})
@@ -209,13 +223,13 @@ class Conversation:
         self._check(number)
         if number not in self._pinned:
             self._pinned.add(number)
-            self._window.pin(number)
+            self._window.window.pin(number)
 
     def unpin(self, number: int) -> None:
         self._check(number)
         if number in self._pinned:
             self._pinned.discard(number)
-            self._window.unpin(number)
+            self._window.window.unpin(number)
 
     def drop(self, number: int) -> tuple[int, ...]:
         """Take a message out, with its tool calls' results or its call: the numbers that left."""
@@ -224,145 +238,161 @@ class Conversation:
         self._forget(dropped)
         return dropped
 
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        """The texts of results of which a shorter form is shown, or was, by their handles."""
+        return self._window.left_out
+
+    def expand(self, handle: str) -> str:
+        """What was left out of the result with this handle, or a beginning of it.
+
+        Raises :class:`~tokenbox.conversation.record.UnknownHandle`.
+        """
+        return expanded(self._window.left_out, handle)
+
     def reset(self) -> None:
         """Forget all messages and the summary. The system prompt, options and figures of the past stay."""
         self._empty()
         self.summary = ""
 
     def recount(self) -> None:
-        """Count everything anew at the next use: what ``count`` counts by has changed."""
-        self._uncounted = list(self._messages)
-        self._base_of = self._whole = None
+        """Count everything again at the next use: what ``count`` counts by has changed."""
+        self._who = None
 
-    def estimate_tokens(self) -> int:
-        """What the next request counts: system prompt, summary, tools and window.
+    def request_count(self) -> Count:
+        """The count of the next request: system prompt, summary, tools and window.
 
         A message is counted on the first call after it was added, and not again.
         """
-        self._settle()
-        return self._window.total
+        counter = self._counter()
+        who = self._identity(counter)
+        frame = self.system_prompt, self._tools
+        if who != self._who:
+            session = open_session(counter)
+            self._frame(session)
+            self._window.count_with(session, tokenizer_of(counter))
+            self._who, self._framed = who, frame
+        elif frame != self._framed:
+            self._frame(self._window.session)
+            self._framed = frame
+        return self._window.settle()
+
+    def estimate_tokens(self) -> int:
+        """The total of :meth:`request_count`."""
+        return self.request_count().total
 
     @property
     def identity(self) -> TokenizerIdentity:
         """Who counts now."""
-        return identity_of(self.count)
+        return self._counter().identity
 
     @property
     def exact(self) -> bool:
-        """Whether the figures are the server's own. False where they are shown with ``~``."""
-        if not is_request_counter(self.count):
-            return False
-        exact_for = getattr(self.count, "exact_for", None)
-        return exact_for(self._sent(()), self._tools) if callable(exact_for) else self.identity.exact
+        """Whether the figures are proven to be the server's own. Otherwise they are shown with ``~``."""
+        return self.request_count().exact
 
     @property
     def status(self) -> Status:
+        count = self.request_count()
         return Status(
-            tokens=self.estimate_tokens(),
+            tokens=count.total,
             token_budget=self.token_budget,
             max_turns=self.max_turns,
-            exchanges=self._window.exchanges,
-            messages=len(self._messages),
+            exchanges=self._window.window.exchanges,
+            messages=len(self._window.shown),
             evictions=self._evictions,
             evicted_messages=self._evicted_messages,
             evicted_tokens=self._evicted_tokens,
             summary_failures=self._failures,
             last_failure=self._last_failure,
-            exact=self.exact,
+            exact=count.exact,
         )
 
     def enforce_budget(self) -> Enforced:
-        """Evict until both limits hold or nothing more may leave; never raises for what does not fit.
+        """Shorten and evict until both limits hold; never raises for what does not fit.
 
-        The result says what left and why, and has the error (``overflow``) where it is still over the budget.
-        Costs as much as it evicts, with a counter of texts.
+        The result says what changed and why, and has the error (``overflow``) where what must stay is over
+        the budget: then nothing changed for the budget's sake.
         """
         bounds = self._bounds()
-        self._settle()
-        evicted: list[Message] = []
+        self.request_count()
+        evicted: dict[int, tuple[Any, Item]] = {}
         steps = self._evict(bounds, evicted)
         summary, failure = None, None
         if evicted and self.summarize is not None:
             summary, failure = self._summarize(bounds, evicted, steps)
             if failure is not None:  # a callback that failed may have changed things before
+                self.request_count()
                 steps += self._evict(bounds, evicted)
-        total, budget = self._window.total, self.token_budget
-        exact = self.exact
+        count, budget = self.request_count(), self.token_budget
         return Enforced(
-            evicted=tuple(evicted),
+            evicted=tuple(value for value, _ in evicted.values()),
+            evicted_items=tuple(item for _, item in evicted.values()),
             steps=tuple(steps),
-            total=total,
+            count=count,
             budget=budget,
-            exact=exact,
             summary=summary,
             failure=failure,
-            overflow=None if budget is None or total <= budget else self._overflow(budget),
+            overflow=None if budget is None or count.total <= budget else self._overflow(count, budget),
         )
 
-    def items(self) -> tuple[Item, ...]:
+    def items(self) -> tuple[ContextItem, ...]:
         """Everything that is sent, each with its tokens; they add up to ``estimate_tokens()``."""
-        total = self.estimate_tokens()
-        sizes = self._sizes
-        system = self._text_count(self.system_prompt) if not is_request_counter(self.count) else 0
-        tools = self._base - system
-        if is_request_counter(self.count):
-            counter = cast("RequestCounter", self.count)
-            sent = self._sent(())
-            alone = message_sizes(counter, sent)
-            system = alone.pop(0) if self.system_prompt else 0
-            sizes = dict(zip(self._messages, alone, strict=True))
-            tools = 0
-        items = [Item("system", system, text=self.system_prompt)] if self.system_prompt else []
-        for number, message in self._messages.items():
-            items.append(
-                Item(
-                    message.role.value,
-                    sizes[number],
-                    number,
-                    self._exchanges_so_far - self._exchange_of[number],
-                    number in self._pinned,
-                    message.text,
-                )
+        total, session = self.estimate_tokens(), self._window.session
+        prompt = self.system_prompt
+        items = [ContextItem("system", session.cost(_system_item(prompt)), text=prompt)] if prompt else []
+        items += [
+            ContextItem(
+                shown.item.role.value,
+                self._window.window.size(number),
+                number,
+                self._exchanges_so_far - self._exchange_of[number],
+                number in self._pinned,
+                shown.item.text,
             )
-        if tools:
-            items.append(Item("tools", tools))
+            for number, shown in self._window.shown.items()
+        ]
         rest = total - sum(item.tokens for item in items)
-        return (*items, Item("tools and markers", rest)) if rest else tuple(items)
+        return (*items, ContextItem(BESIDE, rest)) if rest else tuple(items)
 
-    def _evict(self, bounds: Limits, evicted: list[Message]) -> list[Step]:
+    def _evict(self, bounds: Limits, evicted: dict[int, tuple[Any, Item]]) -> list[Step]:
         """Enforce once. What left is added to ``evicted``."""
-        before = self._window.total
-        if is_request_counter(self.count):
-            steps = self._window.enforce_whole(bounds, self._total_without)
-            self._whole = self._window.total
-        else:
-            steps = self._window.enforce(bounds)
-        gone = [number for step in steps for number in step.messages]
-        evicted += [self._messages[number] for number in sorted(gone)]
-        whole = self._whole
+        before = self._window.window.total
+        steps = self._window.enforce(bounds)
+        gone = self._window.evicted
+        evicted.update((number, (given.value, given.item)) for number, given in gone.items())
         self._forget(gone)
-        self._whole = whole
-        self._evictions += len(steps)
+        self._keep_left_out()
+        self._evictions += sum(step.action is Action.EVICT for step in steps)
         self._evicted_messages += len(gone)
-        self._evicted_tokens += before - self._window.total
+        self._evicted_tokens += max(0, before - self._window.window.total) if gone else 0
         return steps
 
+    def _keep_left_out(self) -> None:
+        """Hand what was left out since the last time to the caller's store."""
+        known = self._window.left_out
+        if self.keep is not None:
+            for handle in list(known)[self._left_out_kept :]:
+                self.keep(handle, known[handle])
+        self._left_out_kept = len(known)
+
     def _summarize(
-        self, bounds: Limits, evicted: list[Message], steps: list[Step]
+        self, bounds: Limits, evicted: dict[int, tuple[Any, Item]], steps: list[Step]
     ) -> tuple[str | None, str | None]:
         """The new summary, or why there is none. What makes room for it leaves too, and is summarized."""
         before = latest = fitting = self._summary
-        told, numbered = 0, self._window.next_number
+        told, numbered = 0, self._window.window.next_number
         while told < len(evicted):
+            left = tuple(item for _, item in evicted.values())
             try:
-                given = cast("Summarize", self.summarize)(Evicted(tuple(evicted[told:]), latest))
+                given = cast("Summarize", self.summarize)(Evicted(left[told:], latest))
                 latest = latest if given is None else Message.of({"role": "system", "content": given}).text
                 self.summary = latest
-                self._settle()
-                over = 0 if bounds.budget is None else self._least() - bounds.budget
+                self.request_count()
+                over = 0 if bounds.budget is None else self._window.window.must_stay() - bounds.budget
             except Exception as error:  # noqa: BLE001  # the callback is a stranger's; the failure is reported
                 return self._no_summary(fitting, f"{type(error).__name__}: {error}")
-            if self._window.next_number != numbered:  # with a new message each time this would have no end
+            if self._window.window.next_number != numbered:  # a new message each time would have no end
                 return self._no_summary(fitting, "summarize has added messages; let it return a text")
             if latest != fitting and over > 0:  # to make room for it would cost everything, and not do
                 return self._no_summary(fitting, f"the summary is {over:,} tokens too long")
@@ -370,100 +400,60 @@ class Conversation:
             steps += self._evict(bounds, evicted)
         return (None if latest == before else latest), None
 
-    def _least(self) -> int:
-        """The total if everything left that may leave."""
-        gone = frozenset(self._window.evictable())
-        if is_request_counter(self.count):
-            return self._total_without(gone)
-        return self._window.total - sum(self._sizes[number] for number in gone)
-
     def _no_summary(self, so_far: str, why: str) -> tuple[None, str]:
         self.summary = so_far
-        self._settle()
+        self.request_count()
         self._failures += 1
         self._last_failure = why
         return None, why
 
-    def _settle(self) -> None:
-        """Count what has not been counted, and all of it if another counter counts now."""
-        who = self._who()
-        if is_request_counter(self.count):
-            if self._whole is None or who != self._counted_by:
-                self._whole = self._total_without(())
-            self._window.total = self._whole
-            self._counted_by = who
-            return
-        if is_request_counter(self._counted_by and self._counted_by[0]):
-            self._window.total = self._base + sum(self._sizes.values())
-        pricing = self._pricing()
+    def _counter(self) -> RequestCounter:
+        return counter_of(self.count, markers=self.markers, media_tokens=self.media_tokens)
+
+    def _identity(self, counter: RequestCounter) -> object:
+        """What tells one counter from another. Of a bare function only what it counts is known."""
+        if isinstance(self.count, FunctionType):
+            return self.count, self.media_tokens, tokenizer_of(counter).count(self.system_prompt)
+        return counter.identity, self.media_tokens, self.markers
+
+    def _frame(self, session: Session) -> None:
         prompt = self.system_prompt
-        same_text = (prompt, self._tools) == self._base_of
-        base = self._base
-        if not (same_text and self._is_known()) or who != self._counted_by:
-            base = pricing.text(prompt) + pricing.tools(self._tools)
-        # That a bare function now counts by another model shows in the count of the prompt it had before.
-        anew = who != self._counted_by or (same_text and base != self._base)
-        numbers = [n for n in (self._messages if anew else self._uncounted) if n in self._messages]
-        sizes = pricing.sizes([self._messages[number] for number in numbers])
-        # Nothing can fail from here on.
-        for number, size in zip(numbers, sizes, strict=True):
-            self._window.change(number, size - self._sizes[number])
-            self._sizes[number] = size
-        self._window.total += base - self._base
-        self._base, self._base_of, self._counted_by, self._uncounted = base, (prompt, self._tools), who, []
-
-    def _who(self) -> tuple[object, object]:
-        """What tells one counter from another."""
-        return self.count, getattr(self.count, "identity", None)
-
-    def _is_known(self) -> bool:
-        """Whether the counter says who it is. Of a bare function only itself is known."""
-        return not callable(self.count) or hasattr(self.count, "identity")
-
-    def _pricing(self) -> TextPricing:
-        by = self._priced if self._is_known() else None  # what a bare function said is not remembered
-        if by is None or by[0] is not self.count or by[1] is not self.media_tokens:
-            pricing = text_pricing(self.count, self.media_tokens)
-            by = self._priced = self.count, self.media_tokens, pricing
-        return by[2]
+        session.frame([_system_item(prompt)] if prompt else [], self._read_tools, self._fields)
 
     def _bounds(self) -> Limits:
-        given = self.max_turns, self.token_budget, self.low_water
-        if given != self._bounds_of:
-            self._limits, self._bounds_of = limits(*given), given
+        given = (self.max_turns, self.token_budget, self.low_water, tuple(self.steps), self.keep_results)
+        if given != self._limits_of:
+            self._limits, self._limits_of = limits(*given), given
         return self._limits
 
-    def _text_count(self, text: str) -> int:
-        return self._pricing().text(text)
-
-    def _total_without(self, gone: Collection[int]) -> int:
-        return cast("RequestCounter", self.count).count_messages(self._sent(gone), self._tools)
-
-    def _sent(self, gone: Collection[int]) -> list[Message]:
+    def _sent(self) -> list[Message]:
         prompt = self.system_prompt
-        system = [Message.of({"role": "system", "content": prompt})] if prompt else []
-        return system + [message for number, message in self._messages.items() if number not in gone]
+        system = list(_system_item(prompt).messages) if prompt else []
+        return system + [message for item in self.window.values() for message in item.messages]
 
-    def _with_summary(self, summary: str) -> str:
-        if not summary:
-            return self._system
-        block = f"{SUMMARY_HEADING}\n{summary}"
-        return f"{self._system}\n\n{block}" if self._system else block
-
-    def _overflow(self, budget: int) -> Any:  # noqa: ANN401  # the error
-        kept = [
-            (item.name if item.number is None else f"message {item.number} ({item.name})", item.tokens)
-            for item in self.items()
+    def _overflow(self, count: Count, budget: int) -> Any:  # noqa: ANN401  # the error
+        kept = self._window.least(self._limits)
+        items = [item for item in self.items() if item.number is None or item.number in kept]
+        named = [
+            (f"message {item.number} ({item.name})", kept[item.number])
+            for item in items
+            if item.number is not None
         ]
-        return overflow(budget, self._window.total, kept, estimate=not self.exact)
+        named += [("system prompt", item.tokens) for item in items if item.name == "system"]
+        beside = [(item.name, item.tokens) for item in items if item.name == BESIDE]
+        total = sum(size for _, size in (*named, *beside))
+        return overflow(budget, max(total, budget + 1), named, estimate=not count.exact, beside=beside)
 
     def _forget(self, numbers: Collection[int]) -> None:
         for number in numbers:
-            del self._messages[number], self._sizes[number], self._exchange_of[number]
+            del self._exchange_of[number]
+            self._window.sizes.pop(number, None)
             self._pinned.discard(number)
-        if numbers:
-            self._whole = None
 
     def _check(self, number: int) -> None:
-        if number not in self._messages:
+        if number not in self._window.shown:
             raise InvalidMessage(f"there is no message {number!r} in this conversation.")
+
+
+def _system_item(prompt: str) -> Item:
+    return Item((Message.of({"role": "system", "content": prompt}),))

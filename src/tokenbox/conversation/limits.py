@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tokenbox.content.section import MAX_INTEGER
 from tokenbox.content.weight import exact_weight
 from tokenbox.conversation.low_water import eagerness_of
-from tokenbox.engine.window import Limits
+from tokenbox.engine.window import ALL_STEPS, KEEP_RESULTS, Limits, Reduce
 from tokenbox.errors import ContextCriticalOverflow, InvalidBudget
+from tokenbox.integers import MAX_INTEGER, whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def limits(max_turns: object, budget: object, low_water: object) -> Limits:
+def limits(
+    max_turns: object,
+    budget: object,
+    low_water: object,
+    steps: object = ALL_STEPS,
+    keep_results: object = KEEP_RESULTS,
+) -> Limits:
     """Checked limits. Raises :class:`InvalidBudget`."""
+    allowed = _steps(steps)
+    kept = _whole("keep_results", keep_results, at_least=0, unit="results") or 0
     turns = _whole("max_turns", max_turns, at_least=1, unit="exchanges")
     tokens = _whole("the token budget", budget, at_least=0, unit="tokens")
     eagerness = eagerness_of(low_water)
     if eagerness is not None:
-        return Limits(turns, tokens, tokens or 0, eagerness)
+        return Limits(turns, tokens, tokens or 0, eagerness, allowed, kept)
     try:
         fraction = exact_weight(low_water)
     except (TypeError, ValueError) as error:
@@ -32,23 +41,44 @@ def limits(max_turns: object, budget: object, low_water: object) -> Limits:
             f"low_water is a fraction of the budget, from 0 to 1, not {low_water}.", low_water=repr(low_water)
         )
     mark = 0 if tokens is None else int(tokens * fraction)
-    return Limits(turns, tokens, mark)
+    return Limits(turns, tokens, mark, None, allowed, kept)
+
+
+def _steps(steps: object) -> frozenset[Reduce]:
+    if isinstance(steps, str | bytes) or not isinstance(steps, Iterable):
+        raise InvalidBudget(f"steps are a list of names, not {steps!r:.60}.", given=repr(steps))
+    try:
+        return frozenset(map(Reduce, steps))
+    except ValueError:
+        known = ", ".join(Reduce)
+        raise InvalidBudget(
+            f"steps are some of {known}, not {list(steps)!r:.80}.", given=repr(steps)
+        ) from None
 
 
 def _whole(name: str, value: object, *, at_least: int, unit: str) -> int | None:
     if value is None:
         return None
-    if type(value) is not int or not at_least <= value <= MAX_INTEGER:
+    number = whole(value)
+    if number is None or not at_least <= number <= MAX_INTEGER:
         raise InvalidBudget(
             f"{name} is a whole number of {unit}, {at_least} or more, not {value!r}.", given=repr(value)
         )
-    return value
+    return number
 
 
 def overflow(
-    budget: int, total: int, kept: Sequence[tuple[str, int]], *, estimate: bool
+    budget: int,
+    total: int,
+    kept: Sequence[tuple[str, int]],
+    *,
+    estimate: bool,
+    beside: Sequence[tuple[str, int]] = (),
 ) -> ContextCriticalOverflow:
-    """The typed error for what is still over the budget when nothing more may leave."""
+    """The typed error for what is still over the budget when nothing more may leave.
+
+    ``kept`` are messages, any of which could be shortened; ``beside`` is what is sent beside them.
+    """
     deficit = total - budget
     raise_budget = f"raise the budget by {deficit:,} to {total:,}"
     change: dict[str, object] = {"change": "raise_budget", "by": deficit, "minimum_budget": total}
@@ -62,7 +92,7 @@ def overflow(
     return ContextCriticalOverflow(
         fixed_load=total,
         budget=budget,
-        critical=kept,
+        critical=[*kept, *beside],
         smallest_change=change,
         estimate=estimate,
         what="messages",

@@ -7,22 +7,32 @@ import json
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from tokenbox.content.exchanges import Exchange, exchanges
 from tokenbox.content.weight import weight_text
+from tokenbox.engine.window import Action
+from tokenbox.errors import TokenboxError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from tokenbox.content.message import Message
+    from tokenbox.compose.requests import Count
+    from tokenbox.content.items import Item
     from tokenbox.engine.window import Limits, Step
     from tokenbox.errors import ContextCriticalOverflow
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
-SCHEMA = "tokenbox.window/1"
-ALGORITHM = "window/1"
+SCHEMA = "tokenbox.window/2"
+ALGORITHM = "window/2"
 _SHOWN = 48
+T = TypeVar("T")
+
+
+class UnknownHandle(TokenboxError):
+    """Nothing was left out under this handle, or more than one text was."""
+
+    code = "unknown_handle"
 
 
 class WindowDecision(StrEnum):
@@ -30,7 +40,7 @@ class WindowDecision(StrEnum):
 
     KEPT = "kept"
     REDUCED = "reduced"
-    """Some of it left: tool rounds of the last exchange, or all but what is pinned."""
+    """Some of it left, or is shown shorter: tool rounds and results, or all but what is pinned."""
     EVICTED = "evicted"
 
 
@@ -38,11 +48,13 @@ class WindowDecision(StrEnum):
 class ExchangeResult:
     """What became of one exchange: ``base_size`` and ``size`` in tokens, before and after.
 
-    ``numbers`` are the places of its messages in the list that was given; ``left`` of those that left.
+    ``numbers`` are the places of its messages in the list that was given; ``left`` of those that left, and
+    ``shortened`` of those of which a shorter form is shown.
     """
 
     numbers: tuple[int, ...]
     left: tuple[int, ...]
+    shortened: tuple[int, ...]
     base_size: int
     size: int
     opening: str
@@ -50,13 +62,14 @@ class ExchangeResult:
     @property
     def decision(self) -> WindowDecision:
         if not self.left:
-            return WindowDecision.KEPT
+            return WindowDecision.REDUCED if self.shortened else WindowDecision.KEPT
         return WindowDecision.EVICTED if len(self.left) == len(self.numbers) else WindowDecision.REDUCED
 
     def to_dict(self) -> dict[str, object]:
         return {
             "messages": list(self.numbers),
             "evicted": list(self.left),
+            "shortened": list(self.shortened),
             "decision": self.decision.value,
             "base_size": self.base_size,
             "size": self.size,
@@ -64,26 +77,47 @@ class ExchangeResult:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class Fitted(Generic[T]):
     """Messages that fit. ``total <= budget``, and ``total`` counts everything that is sent.
 
-    ``messages`` are the very objects that were given, in order; ``evicted`` those that left. ``exact`` is
-    False where a figure is an estimate, or counts texts without the markers a server puts around them.
+    ``messages`` are the very objects that were given, in order, but for results that are shown shorter: these
+    are copies, of the same type. ``evicted`` are those that left. ``count`` is the count of the request that
+    ``messages`` make, with the tools. ``left_out`` has the texts that are shown shorter, by their handles.
     """
 
-    messages: list[Any] = field(repr=False)
-    evicted: list[Any] = field(repr=False)
-    total: int
+    messages: list[T] = field(repr=False)
+    evicted: list[T] = field(repr=False)
+    count: Count
     budget: int | None
     limits: Limits
     steps: tuple[Step, ...] = field(repr=False)
-    inputs: tuple[Message, ...] = field(repr=False)
-    sizes_of: Callable[[], Sequence[int]] = field(repr=False, compare=False)
+    inputs: tuple[Item, ...] = field(repr=False)
+    shown: Mapping[int, Item] = field(repr=False)
+    """The items of ``messages``, by their places in the list that was given."""
+    sizes: tuple[int, ...] = field(repr=False)
+    """What every message counts by itself, in full, in tokens. The total may be more than their sum."""
+    sizes_now: Mapping[int, int] = field(repr=False)
     pinned: frozenset[int] = field(repr=False)
+    query: str | None = field(repr=False)
+    """What old parts had to match; None where the oldest left first."""
     tokenizer: TokenizerIdentity
-    exact: bool
+    left_out: Mapping[str, str] = field(repr=False)
     tools_text: str | None = field(repr=False)
     """The schemas of the tools as JSON with sorted keys; None without tools."""
+
+    @property
+    def total(self) -> int:
+        """The tokens of the request."""
+        return self.count.total
+
+    @property
+    def exact(self) -> bool:
+        """Whether the total is proven to be the server's own figure."""
+        return self.count.exact
+
+    def expand(self, handle: str) -> str:
+        """What was left out under this handle, or a beginning of it. Raises :class:`UnknownHandle`."""
+        return expanded(self.left_out, handle)
 
     @property
     def tools_digest(self) -> str | None:
@@ -93,12 +127,12 @@ class Fitted:
     @cached_property
     def gone(self) -> frozenset[int]:
         """The places of the messages that left."""
-        return frozenset(number for step in self.steps for number in step.messages)
+        return frozenset(range(len(self.inputs))) - self.shown.keys()
 
     @cached_property
-    def sizes(self) -> tuple[int, ...]:
-        """What every message counts by itself, in tokens. The total may be more or less than their sum."""
-        return tuple(self.sizes_of())
+    def shortened(self) -> tuple[int, ...]:
+        """The places of the messages of which a shorter form is shown."""
+        return tuple(place for place, item in self.shown.items() if item is not self.inputs[place])
 
     @cached_property
     def exchanges(self) -> tuple[ExchangeResult, ...]:
@@ -119,8 +153,12 @@ class Fitted:
             "budget": self.budget,
             "max_turns": self.limits.max_turns,
             "low_water": low_water_of(self.limits),
+            "steps_allowed": sorted(self.limits.steps),
+            "keep_results": self.limits.keep_results,
             "total": self.total,
             "exact": self.exact,
+            "at_most": self.count.at_most,
+            "counted_by": self.count.by.value,
             "tokenizer": self.tokenizer.to_dict(),
             "exchanges": [exchange.to_dict() for exchange in self.exchanges],
             "steps": [step.to_dict() for step in self.steps],
@@ -141,25 +179,29 @@ class Fitted:
     def _result(self, exchange: Exchange) -> ExchangeResult:
         left = tuple(number for number in exchange.numbers if number in self.gone)
         base_size = sum(self.sizes[number] for number in exchange.numbers)
-        opening = next((" ".join(m.text.split()) for m in exchange.messages if m.text), "")
+        opening = next((" ".join(item.text.split()) for item in exchange.items if item.text), "")
         return ExchangeResult(
             exchange.numbers,
             left,
+            tuple(number for number in exchange.numbers if number in self.shortened),
             base_size,
-            base_size - sum(self.sizes[number] for number in left),
+            sum(self.sizes_now[number] for number in exchange.numbers if number in self.sizes_now),
             opening if len(opening) <= _SHOWN else opening[: _SHOWN - 1] + "…",
         )
 
     def _digested(self) -> dict[str, object]:
-        digests = [message_digest(message) for message in self.inputs]
-        emitted = [digest for place, digest in enumerate(digests) if place not in self.gone]
+        digests = [item_digest(item) for item in self.inputs]
+        emitted = [item_digest(item) for item in self.shown.values()]
         return {
             "schema": SCHEMA,
             "algorithm": ALGORITHM,
             "options": {
                 "max_turns": self.limits.max_turns,
                 "low_water": low_water_of(self.limits),
+                "steps": sorted(self.limits.steps),
+                "keep_results": self.limits.keep_results,
                 "pinned": sorted(self.pinned),
+                "query": self.query,
                 "tools": self.tools_digest,
             },
             "budget": self.budget,
@@ -179,14 +221,22 @@ class Enforced:
     ``failure`` says why there is no new summary of what left.
     """
 
-    evicted: tuple[Message, ...] = field(repr=False)
+    evicted: tuple[Any, ...] = field(repr=False)
+    evicted_items: tuple[Item, ...] = field(repr=False)
     steps: tuple[Step, ...]
-    total: int
+    count: Count
     budget: int | None
-    exact: bool
     summary: str | None = None
     failure: str | None = None
     overflow: ContextCriticalOverflow | None = None
+
+    @property
+    def total(self) -> int:
+        return self.count.total
+
+    @property
+    def exact(self) -> bool:
+        return self.count.exact
 
     @property
     def fits(self) -> bool:
@@ -203,7 +253,7 @@ class Enforced:
             "budget": self.budget,
             "over": self.over,
             "exact": self.exact,
-            "evicted": [message.to_dict() for message in self.evicted],
+            "evicted": [item.to_dict() for item in self.evicted_items],
             "steps": [step.to_dict() for step in self.steps],
             "summary": self.summary,
             "failure": self.failure,
@@ -229,14 +279,32 @@ def low_water_of(limits: Limits) -> int | dict[str, str]:
 def sentence(step: Step) -> str:
     """A step for a person."""
     count = len(step.messages)
+    done = _DONE[step.action]
     return (
-        f"evicted {count} message{'' if count == 1 else 's'} ({step.before:,} -> {step.after:,}): {step.why}"
+        f"{done} {count} message{'' if count == 1 else 's'} ({step.before:,} -> {step.after:,}): {step.why}"
     )
 
 
-def message_digest(message: Message) -> str:
-    """SHA-256 (hex) over the message as JSON with sorted keys."""
-    return hashlib.sha256(as_json(message.to_dict()).encode()).hexdigest()
+_DONE: Final = {
+    Action.EVICT: "evicted",
+    Action.MASK: "replaced by one line the results of",
+    Action.CUT: "cut the results of",
+    Action.RESTORE: "gave back the results of",
+}
+
+
+def item_digest(item: Item) -> str:
+    """SHA-256 (hex) over the item as JSON with sorted keys."""
+    return hashlib.sha256(as_json(item.to_dict()).encode()).hexdigest()
+
+
+def expanded(left_out: Mapping[str, str], handle: str) -> str:
+    """The text with that handle, or with the only one that begins so. Raises :class:`UnknownHandle`."""
+    found = [text for known, text in left_out.items() if handle and known.startswith(handle)]
+    if len(found) != 1:
+        which = "no text was" if not found else f"{len(found)} texts were"
+        raise UnknownHandle(f"{which} left out under the handle {handle!r:.80}.", handle=handle)
+    return found[0]
 
 
 def as_json(value: object) -> str:
@@ -244,9 +312,6 @@ def as_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
-def names(messages: Sequence[Message], numbers: Sequence[int], sizes: Sequence[int]) -> list[tuple[str, int]]:
+def names(items: Sequence[Item], sizes: Mapping[int, int]) -> list[tuple[str, int]]:
     """What is there, by names a person understands, with their sizes."""
-    return [
-        (f"messages[{number}] ({messages[number].role.value})", size)
-        for number, size in zip(numbers, sizes, strict=True)
-    ]
+    return [(f"messages[{number}] ({items[number].role.value})", size) for number, size in sizes.items()]

@@ -17,6 +17,7 @@ from jinja2.ext import Extension, loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
+from tokenbox.conversation.llama.syntax import TemplateError
 from tokenbox.errors import TokenboxError
 
 if TYPE_CHECKING:
@@ -52,12 +53,6 @@ _THOROUGH: Final = (
     "replace",
     "xmlattr",
 )
-
-
-class TemplateError(TokenboxError):
-    """A chat template cannot be used, or refuses these messages. The message has the template's own words."""
-
-    code = "chat_template_error"
 
 
 class _Refused(Exception):
@@ -214,31 +209,22 @@ _BOUNDS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 
 
 class ChatTemplate:
-    """A compiled chat template. ``now`` is the time it may print; ``dump`` its filter ``tojson``.
+    """A compiled chat template. ``now`` is the time it may print.
 
-    ``lenient``: something that is not there has no parts, rather than being an error (as in llama.cpp).
     Raises :class:`TemplateError` if it does not parse.
     """
 
-    def __init__(
-        self,
-        source: str,
-        *,
-        now: dt.datetime | None = None,
-        dump: Callable[..., str] | None = None,
-        lenient: bool = False,
-    ) -> None:
+    def __init__(self, source: str, *, now: dt.datetime | None = None) -> None:
         self.source = source
         self._now = now
         self._environment = _Environment(
             trim_blocks=True,
             lstrip_blocks=True,
             extensions=[_Generation, loopcontrols],
-            undefined=jinja2.ChainableUndefined if lenient else jinja2.Undefined,
             finalize=self._shown,
         )
         filters = self._environment.filters
-        filters["tojson"] = dump or to_json
+        filters["tojson"] = to_json
         filters |= {name: _bounded_filter(name, filters[name]) for name in _WIDTHS}
         filters |= {name: _thorough_filter(name, filters[name]) for name in _THOROUGH}
         del self._environment.globals["lipsum"]

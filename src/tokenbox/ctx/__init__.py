@@ -1,18 +1,40 @@
 """What a request counts, what would fit, and whether it may be sent (nrv ADR 007, 3). No model is called.
 
     ctx.estimate("gpt-4o", ["You are brief.", document])      Estimate(tokens_in, per_chunk, tokenizer, exact)
-    ctx.capabilities()                                        [ModelInfo(id, context_window, ...)]
+    ctx.capabilities()                                        [ModelCapabilities(id, context_window, ...)]
     ctx.pack(chunks, 8_000, 500, "0.05", "box", "gpt-4o")     PackPlan(packed, dropped, summary_ops, layout)
     ctx.enforce("gpt-4o", chunks, "json", 500)                Enforcement(ok, why, plan)
 
 Chunks are strings, sections, blocks or chat messages, one kind at a time. What is not said in the call comes
-from the settings of the folder (:mod:`tokenbox.config`) and from the catalog, each figure with its source.
+from the settings of the folder (:mod:`tokenbox.config`), from what the model's server said when it was last
+asked, and from the catalog, each figure with its source: :mod:`tokenbox.models` resolves,
+:mod:`tokenbox.policy` decides. Servers are asked by :func:`discover`, and by counts where
+``tokenize.use_endpoint`` is on.
 """
 
-from tokenbox.ctx.answers import capabilities, discover, enforce, estimate, pack
-from tokenbox.ctx.discovery import Discovery
-from tokenbox.ctx.effective import ModelInfo
-from tokenbox.ctx.settings import reload
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from tokenbox import catalog
+from tokenbox.catalog import Figure, Limit, ModelLimits
+from tokenbox.catalog.names import undated
+from tokenbox.compose.sections import SEPARATOR
+from tokenbox.config import current, reload
+from tokenbox.config.servers import keep_answer
+from tokenbox.conversation.served import ServerFormat
+from tokenbox.errors import NoTokenizer, TokenboxError, TokenizerError
+from tokenbox.models import (
+    NO_LIMITS,
+    ModelFigures,
+    OutputMode,
+    Stated,
+    counters_for,
+    resolve_figures,
+)
 from tokenbox.policy import (
     Candidate,
     ChosenLayout,
@@ -25,15 +47,44 @@ from tokenbox.policy import (
     LargerWindow,
     Limits,
     LowerMaxTokens,
-    OutputMode,
     PackPlan,
     PolicyError,
     StrategyFailed,
     SummaryOp,
+    Uncertain,
     UnknownStrategy,
     UnknownWindow,
+    Verdict,
     Why,
 )
+from tokenbox.policy.chunks import ChunkKind, read_chunks
+from tokenbox.policy.enforcement import checked_mode
+from tokenbox.policy.errors import unknown_window
+from tokenbox.policy.guard import exact_headroom, tokens
+from tokenbox.policy.packing import fits_kind
+from tokenbox.policy.strategies import strategy_of
+from tokenbox.proof.calls import proven
+from tokenbox.proof.of_policy import ENFORCE, ESTIMATE, PLAN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from decimal import Decimal
+    from fractions import Fraction
+
+    from tokenbox.compose.requests import RequestCounter
+    from tokenbox.config import Config, Connection
+    from tokenbox.policy import Chunks
+    from tokenbox.policy.chunks import Chunk
+    from tokenbox.policy.estimate import Counts
+    from tokenbox.policy.override import Override
+    from tokenbox.policy.strategies import Strategy
+    from tokenbox.proof import Sink
+    from tokenbox.providers import Key
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+    Counting = str | Tokenizer | RequestCounter | Callable[[str], int]
+    Tools = Sequence[Mapping[str, object]]
+    Headroom = str | Decimal | Fraction | int | float
 
 __all__ = [
     "Candidate",
@@ -48,14 +99,16 @@ __all__ = [
     "LargerWindow",
     "Limits",
     "LowerMaxTokens",
-    "ModelInfo",
+    "ModelCapabilities",
     "OutputMode",
     "PackPlan",
     "PolicyError",
     "StrategyFailed",
     "SummaryOp",
+    "Uncertain",
     "UnknownStrategy",
     "UnknownWindow",
+    "Verdict",
     "Why",
     "capabilities",
     "discover",
@@ -64,3 +117,462 @@ __all__ = [
     "pack",
     "reload",
 ]
+
+T = TypeVar("T")
+
+# Other models named in a remedy.
+NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCapabilities:
+    """What a model can do, as far as it is known. None is unknown, and never 0.
+
+    ``tokenizer_name`` is the tokenizer that the settings name for it, else the family it belongs to.
+    ``sources`` says of each field where it is from. ``configured``: it stands in the settings.
+    """
+
+    id: str
+    context_window: int | None
+    max_input_tokens: int | None
+    max_output_tokens: int | None
+    tokenizer_name: str | None
+    sources: Mapping[str, str] = field(default_factory=dict)
+    configured: bool = False
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "id": self.id,
+            "context_window": self.context_window,
+            "max_input_tokens": self.max_input_tokens,
+            "max_output_tokens": self.max_output_tokens,
+            "tokenizer_name": self.tokenizer_name,
+            "configured": self.configured,
+            "sources": dict(self.sources),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """What the server of one model said; ``problem`` is why it said nothing, None if it did.
+
+    ``kept``: it holds in other processes too.
+    """
+
+    name: str
+    model: str
+    endpoint: str | None
+    limits: ModelLimits = NO_LIMITS
+    problem: str | None = None
+    kept: bool = False
+
+    def to_dict(self) -> dict[str, object]:
+        said = {limit.value: self.limits.figure(limit) for limit in Limit}
+        return {
+            "name": self.name,
+            "model": self.model,
+            "endpoint": self.endpoint,
+            **{name: None if figure is None else figure.to_dict() for name, figure in said.items()},
+            "problem": self.problem,
+            "kept": self.kept,
+        }
+
+
+# The questions of ADR 007.
+
+
+def estimate(
+    model: str | None,
+    chunks: Iterable[Chunk] | Chunks,
+    *,
+    tokenizer: Counting | None = None,
+    separator: str = SEPARATOR,
+    tools: Tools | None = None,
+    config: Config | None = None,
+    proof: Sink | None = None,
+) -> Estimate:
+    """What ``chunks`` count for ``model``: the whole that would be sent, and each chunk alone.
+
+    ``tokenizer`` goes before the one of the settings; naming it enables it. It is a vocabulary, which cuts
+    texts, a chat format, which counts messages, or the name of a model. ``proof`` is given the evidence.
+
+    Raises ``NoTokenizer`` with the commands that enable a tokenizer, and ``InvalidChunks``.
+    """
+    settings = current() if config is None else config
+    request = read_chunks(chunks, separator, tools)
+    counter = _counter(request, _name(model), tokenizer, settings)
+    return proven(ESTIMATE, proof)(request, counter, model)
+
+
+def capabilities(query: str = "", *, config: Config | None = None) -> list[ModelCapabilities]:
+    """What models can do: those of the settings first, then those of the catalog that ``query`` may mean.
+
+    Of an empty query, all models of the catalog under the names their makers give them. Raises
+    ``InvalidPolicy`` for a query that is no text.
+    """
+    if not isinstance(query, str):
+        raise InvalidPolicy(f"a query is a model's name, or words of it, not {query!r:.60}.", field="query")
+    settings = current() if config is None else config
+    wanted = query.strip().lower()
+    own = [name for name in settings.names("models") if wanted in name.lower()]
+    known = catalog.find(query, configured=settings.catalog_limits(), makers_only=not wanted)
+    return [_capabilities(name, settings) for name in dict.fromkeys((*own, *(info.id for info in known)))]
+
+
+def discover(
+    *names: str,
+    config: Config | None = None,
+    key: Callable[[Connection], Key | None] = lambda connection: None,  # noqa: ARG005
+    today: dt.date | None = None,
+) -> list[Discovery]:
+    """Ask the servers of these models of the settings (default: all that have an endpoint) for their limits.
+
+    It asks only servers that the settings name. What they say is kept with its day, and holds from then on
+    for ``estimate``, ``pack``, ``enforce``, the command line and the gateway, after the settings and before
+    what is published. ``key`` gives the key of a connection, where one is needed. A server that does not
+    answer is a ``problem`` in its result.
+    """
+    settings = current() if config is None else config
+    day = (dt.datetime.now(dt.UTC).date() if today is None else today).isoformat()
+    asked = [_name(name) or "" for name in names] or _with_endpoint(settings)
+    return [_asked(name, settings, key, day) for name in asked]
+
+
+def pack(  # noqa: PLR0913  # the seven of ADR 007, and keyword options
+    chunks: Iterable[Chunk] | Chunks,
+    max_ctx: int | None = None,
+    reserve_out: int | None = None,
+    headroom: Headroom | None = None,
+    strategy: str | Strategy | None = None,
+    model: str | None = None,
+    tokenizer: Counting | None = None,
+    *,
+    separator: str = SEPARATOR,
+    tools: Tools | None = None,
+    uncertain: Uncertain | str | None = None,
+    config: Config | None = None,
+    proof: Sink | None = None,
+) -> PackPlan:
+    """The plan of what would be sent of ``chunks``. Nothing is sent, and nothing is summarized.
+
+    What is None comes from the settings and the catalog. ``strategy``: ``box``, ``ladder``, ``window``, a
+    function, the name of an entry point of ``tokenbox.strategies``, or ``"module:function"``. ``proof`` is
+    given the evidence, of a failure too.
+
+    Raises ``ContextCriticalOverflow`` if what must be kept does not fit, ``NoTokenizer`` and
+    ``UnknownWindow`` with commands that help, ``UnknownStrategy``, ``StrategyFailed``, ``InvalidPolicy``.
+    """
+    settings = current() if config is None else config
+    request = read_chunks(chunks, separator, tools)
+    figures = _figures(_name(model), settings, _call(max_ctx, reserve_out, headroom))
+    counter, limits = _known(request, model, tokenizer, settings, figures)
+    chosen = _strategy(strategy, request, model, settings)
+    rule = _uncertain(uncertain, settings)
+    return proven(PLAN, proof)(request, limits, counter, chosen, model, rule)
+
+
+def enforce(  # noqa: PLR0913  # the five of ADR 007, and keyword options
+    model: str,
+    chunks: Iterable[Chunk] | Chunks,
+    output_mode: OutputMode | str = "text",
+    max_tokens_request: int | None = None,
+    override: Override | None = None,
+    *,
+    tokenizer: Counting | None = None,
+    max_ctx: int | None = None,
+    headroom: Headroom | None = None,
+    strategy: str | Strategy | None = None,
+    separator: str = SEPARATOR,
+    tools: Tools | None = None,
+    uncertain: Uncertain | str | None = None,
+    config: Config | None = None,
+    proof: Sink | None = None,
+) -> Enforcement:
+    """Whether the request may be sent: denied iff ``tokens_in + reserve_out > max_ctx * (1 - headroom)``.
+
+    Or if it is over the model's own limit of input. ``max_tokens_request`` is what the request asks for at
+    most, and so what is reserved; where it is None, the settings say, or else it is the model's longest
+    answer, but at most a quarter of the usable window, and a half for ``json``, which is worthless cut off.
+    ``uncertain`` decides on an estimate that fits by its total and not by its bound (default: the setting
+    ``policy.uncertain``). ``override``: what ``tokenbox.override.allow_over_context()`` gives. ``proof`` is
+    given the evidence, of a refusal and of a failure too.
+
+    Being denied is an answer (``ok`` False), not an error. Raises ``NoTokenizer`` and ``UnknownWindow`` with
+    commands that help, ``InvalidChunks`` and ``InvalidPolicy``.
+    """
+    settings = current() if config is None else config
+    mode = checked_mode(output_mode)
+    if max_tokens_request is not None:
+        max_tokens_request = tokens(max_tokens_request, "max_tokens_request")
+    call = _call(max_ctx, max_tokens_request, headroom, "max_tokens of the request")
+    request = read_chunks(chunks, separator, tools)
+    figures = _figures(_name(model), settings, call, mode)
+    counter, limits = _known(request, model, tokenizer, settings, figures)
+    return proven(ENFORCE, proof)(
+        request,
+        limits,
+        counter,
+        output_mode=mode,
+        override=override,
+        strategy=_strategy(strategy, request, model, settings),
+        model=model,
+        max_tokens_request=max_tokens_request,
+        uncertain=_uncertain(uncertain, settings),
+        notes=_notes(figures),
+        alternatives=lambda size: _larger_models(request, model, size, counter, settings, call, mode),
+    )
+
+
+# What holds for a call.
+
+
+def _name(model: object) -> str | None:
+    if model is None or (isinstance(model, str) and model.strip()):
+        return model
+    raise NoTokenizer(f"a model is a name such as 'gpt-4o', not {model!r}.", remedies=[])
+
+
+def _call(max_ctx: object, reserve_out: object, headroom: object, reserve_source: str = "the call") -> Stated:
+    """What the call itself says, checked."""
+    window = None if max_ctx is None else Figure(tokens(max_ctx, "max_ctx"), "the call")
+    reserve = None if reserve_out is None else Figure(tokens(reserve_out, "reserve_out"), reserve_source)
+    share = None if headroom is None else (exact_headroom(headroom), "the call")
+    return Stated(context_window=window, reserve_output=reserve, headroom=share)
+
+
+def _figures(
+    model: str | None, config: Config, call: Stated, mode: OutputMode = OutputMode.TEXT
+) -> ModelFigures:
+    """The figures of a model. The same question is answered from memory: it is asked before every request."""
+    said = ModelLimits() if model is None else config.server_said(model)
+
+    def figures() -> ModelFigures:
+        found = resolve_figures(
+            None if model is None else config.model_id(model),
+            call=call,
+            settings=config.stated(model),
+            server=said,
+            corrections=config.catalog_limits(),
+            mode=mode,
+        )
+        return replace(found, model=model)
+
+    return _remembered(config, figures, "figures", model, call, mode, said)
+
+
+def _remembered(config: Config, answer: Callable[[], T], *question: object) -> T:
+    """The answer to a question about settings that are as they were."""
+    key = id(config), *question
+    known = _answers.get(key)
+    if known is None or known[0] is not config:
+        if len(_answers) >= _MOST_ANSWERS:
+            _answers.clear()
+        known = _answers[key] = config, answer()
+    return known[1]
+
+
+_answers: dict[object, tuple[Config, Any]] = {}
+_MOST_ANSWERS = 1_000
+
+
+def _counter(request: Chunks, model: str | None, tokenizer: object, config: Config) -> Counts:
+    """Who counts these chunks: messages whole, texts by their tokenizer."""
+    counting = _remembered(config, lambda: config.counting(model), "counting", model)
+    if tokenizer is not None:
+        counting = replace(counting, named=tokenizer)
+    server = None if tokenizer is not None or model is None else _server(model, config)
+    try:
+        model_id = None if model is None else config.model_id(model)
+        found = counters_for(model_id, replace(counting, server=server))
+    except NoTokenizer:
+        if server is None or request.kind is not ChunkKind.MESSAGES:
+            raise
+        return server
+    return found.counter if request.kind is ChunkKind.MESSAGES or found.tokenizer is None else found.tokenizer
+
+
+def _known(
+    request: Chunks, model: str | None, tokenizer: object, config: Config, figures: ModelFigures
+) -> tuple[Counts, Limits]:
+    """Who counts, and the limits. Raises one error for all that is missing."""
+    try:
+        counter = _counter(request, model, tokenizer, config)
+    except NoTokenizer as error:
+        if figures.context_window is not None:
+            raise
+        window = unknown_window(figures.model)
+        raise NoTokenizer(
+            f"{error.message} And {window.message}",
+            **{**window.details, **error.details, "remedies": _both(error, window)},
+        ) from None
+    return counter, Limits.of_model(figures)
+
+
+def _both(*errors: TokenboxError) -> list[str]:
+    """One command with the recommended fix of each error, then all of them alone."""
+    remedies = [
+        [str(one) for one in cast("list[str]", error.details.get("remedies", []))] for error in errors
+    ]
+    first = " && ".join(found[0] for found in remedies if found)
+    return [first, *(one for found in remedies for one in found)]
+
+
+def _server(model: str, config: Config) -> ServerFormat | None:
+    """The count of the model's server, where ``tokenize.use_endpoint`` is on and an endpoint is set."""
+    connection = config.connection(model)
+    if connection is None or connection.endpoint is None or not config.value(("tokenize", "use_endpoint")):
+        return None
+    return _server_format(connection)
+
+
+@cache
+def _server_format(connection: Connection) -> ServerFormat:
+    """One for each server and model, which remembers what it was asked."""
+    # An HTTP client is an extra, and takes 0.1 s to load.
+    from tokenbox.providers import BlockingProvider, Target  # noqa: PLC0415
+
+    target = Target(connection.endpoint, connection.model, kind=connection.kind, use_tokenize_endpoint=True)
+    provider = BlockingProvider(target)
+
+    def count(body: Mapping[str, Any]) -> int:
+        found = provider.count(body["messages"], body.get("tools") or ())
+        if not found.exact or body.keys() - {"model", "messages", "tools"}:
+            raise TokenizerError(f"the server of {target.model} does not count this request.")
+        return found.value
+
+    return ServerFormat(count, f"{target.model} at {target.endpoint}")
+
+
+def _uncertain(said: Uncertain | str | None, config: Config) -> Uncertain | str:
+    return str(config.value(("policy", "uncertain"))) if said is None else said
+
+
+def _strategy(strategy: object, request: Chunks, model: str | None, config: Config) -> str | Strategy | None:
+    """The call's, else the one that is set for the model; None is that of the chunks' kind.
+
+    A strategy of the settings is for the chunks that it can pack: ``box`` says nothing about a chat.
+    """
+    if strategy is not None or model is None:
+        return strategy_of(strategy)
+    found = _remembered(config, lambda: config.policy_for(model), "policy", model)
+    if found.sources["strategy"] == "default":
+        return None
+    named = strategy_of(found.strategy)
+    return named if not isinstance(named, str) or fits_kind(named, request.kind) else None
+
+
+def _notes(figures: ModelFigures) -> list[str]:
+    """What does not decide, but should be known."""
+    reserve, longest = figures.reserve_output, figures.max_output
+    if reserve is None or longest is None or reserve <= longest:
+        return []
+    most = f"{longest:,} ({figures.sources['max_output']})"
+    return [f"{reserve:,} tokens are reserved for the answer, and the model gives at most {most}"]
+
+
+def _larger_models(
+    request: Chunks,
+    model: str | None,
+    tokens_in: int,
+    counter: Counts,
+    config: Config,
+    call: Stated,
+    mode: OutputMode,
+) -> tuple[str, ...]:
+    """Models that are counted by the same tokenizer and let that input pass, the smallest window first."""
+    if model is None or call.context_window is not None:
+        return ()
+    info = catalog.model(config.model_id(model))
+    known = () if info is None or info.tokenizer_family is None else _of_family(info.tokenizer_family)
+    mine = config.model_id(model)
+    fitting: list[tuple[int, int, str]] = []
+    for name in dict.fromkeys((*config.names("models"), *known)):
+        if config.model_id(name) == mine:
+            continue
+        try:
+            figures = _figures(name, config, call, mode)
+            limits, other = Limits.of_model(figures), _counter(request, name, None, config)
+        except TokenboxError:
+            continue  # its window or its tokenizer is unknown: nothing to recommend
+        alike = other.identity.fingerprint == counter.identity.fingerprint
+        answers = figures.max_output is None or limits.reserve_out <= figures.max_output
+        if alike and answers and not limits.denies(tokens_in):
+            fitting.append((limits.max_ctx, len(name), name))
+    return tuple(name for _, _, name in sorted(fitting)[:NAMED])
+
+
+@cache
+def _of_family(family: str) -> tuple[str, ...]:
+    """The chat models of the catalog that count so, without dated snapshots."""
+    return tuple(
+        info.id
+        for info in catalog.find("", makers_only=True)
+        if info.tokenizer_family == family
+        and info.max_output_tokens is not None
+        and undated(info.id) is None
+        and ":" not in info.id
+    )
+
+
+def _capabilities(name: str, config: Config) -> ModelCapabilities:
+    """What is known of a model, by its id or a NAME of ``[models.NAME]``."""
+    policy = config.policy_for(name)
+    settings = Stated(context_window=config.stated(name).context_window)
+    figures = resolve_figures(
+        policy.model, settings=settings, server=config.server_said(name), corrections=config.catalog_limits()
+    )
+    sources = {_TOKENS[name]: source for name, source in figures.sources.items() if name in _TOKENS}
+    tokenizer = policy.tokenizer
+    if tokenizer is not None:
+        sources["tokenizer_name"] = policy.sources["tokenizer"]
+    elif figures.family is not None:
+        tokenizer, sources["tokenizer_name"] = figures.family.name, figures.family.source
+    return ModelCapabilities(
+        name,
+        figures.context_window,
+        figures.max_input,
+        figures.max_output,
+        tokenizer,
+        sources,
+        name in config.names("models"),
+    )
+
+
+_TOKENS = {
+    "context_window": "context_window",
+    "max_input": "max_input_tokens",
+    "max_output": "max_output_tokens",
+}
+
+
+# What servers say.
+
+
+def _with_endpoint(config: Config) -> list[str]:
+    connections = map(config.connection, config.names("models"))
+    return [one.name for one in connections if one is not None and one.endpoint is not None]
+
+
+def _asked(name: str, config: Config, key: Callable[[Connection], Key | None], day: str) -> Discovery:
+    """What the server of ``[models.NAME]`` says. Never raises for a server."""
+    connection = config.connection(name)
+    if connection is None or connection.endpoint is None:
+        return Discovery(name, config.model_id(name), None, problem="no endpoint is set")
+    from tokenbox.providers import BlockingProvider, EndpointMemory, Target  # noqa: PLC0415  # as above
+
+    asked = Discovery(name, connection.model, connection.endpoint)
+    target = Target(connection.endpoint, connection.model, kind=connection.kind)
+    try:
+        with BlockingProvider(replace(target, key=key(connection)), memory=EndpointMemory()) as provider:
+            found = provider.capabilities()
+            if not found.complete:
+                provider.models()  # which raises what is wrong with the server
+    except TokenboxError as error:
+        return replace(asked, problem=error.message)
+    figures = {limit.value: found.discovered.figure(limit) for limit in Limit}
+    said = ModelLimits(
+        **{name: None if figure is None else replace(figure, date=day) for name, figure in figures.items()}
+    )
+    if said == ModelLimits():
+        return replace(asked, problem="its server says nothing of limits")
+    return replace(asked, limits=said, kept=keep_answer(connection.endpoint, connection.model, said))

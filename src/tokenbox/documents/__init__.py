@@ -3,9 +3,8 @@
 The published schemas: ``layout.schema.json`` of a document, ``result.schema.json`` of what a layout gives.
 """
 
-from tokenbox.documents.document import LayoutDocument
+from tokenbox.documents.document import LayoutDocument, layout_schema, result_schema
 from tokenbox.documents.reading import FORMATS, parse_document, parse_text, read_document
-from tokenbox.documents.schema import layout_schema, result_schema
 from tokenbox.documents.source import Code
 
 __all__ = [

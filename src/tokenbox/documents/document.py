@@ -1,12 +1,16 @@
-"""A layout document, read: what ``tokenbox.layout`` needs."""
+"""A layout document, read: what ``tokenbox.layout`` needs. And the published schemas (JSON Schema)."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
-from tokenbox.compose.lay_out import SEPARATOR, whatif
+from tokenbox.compose.breakpoints import breakpoints
+from tokenbox.compose.sections import SEPARATOR, whatif
 from tokenbox.documents.source import Code
+from tokenbox.engine.result import Policy
 from tokenbox.errors import DocumentError, TokenboxError
 from tokenbox.proof.proven import layout
 from tokenbox.tokenizers.registry import as_tokenizer
@@ -14,8 +18,10 @@ from tokenbox.tokenizers.registry import as_tokenizer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from tokenbox.compose.record import Layout
-    from tokenbox.content.section import Section
+    from tokenbox.compose.breakpoints import Breakpoint
+    from tokenbox.compose.requests import RequestCounter
+    from tokenbox.compose.sections import Layout
+    from tokenbox.content.section import Group, Section
     from tokenbox.errors import ContextCriticalOverflow
     from tokenbox.proof import Sink
     from tokenbox.tokenizers.cache import CountCache
@@ -35,13 +41,30 @@ class LayoutDocument:
     budget: int | None = None
     tokenizer: str = TOKENIZER
     separator: str = SEPARATOR
+    policy: Policy = Policy.FACET
+    groups: tuple[Group, ...] = ()
     reclaim: bool = False
     name: str | None = None
+
+    @property
+    def grouped(self) -> dict[str, Group]:
+        """The groups by their names."""
+        return {group.name: group for group in self.groups}
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        """What a layout of the document is made with."""
+        return {
+            "separator": self.separator,
+            "policy": self.policy,
+            "groups": self.grouped,
+            "reclaim": self.reclaim,
+        }
 
     def layout(
         self,
         budget: int | None = None,
-        tokenizer: str | Tokenizer | Callable[[str], int] | None = None,
+        tokenizer: str | Tokenizer | RequestCounter | Callable[[str], int] | None = None,
         *,
         cache: CountCache | None = None,
         proof: Sink | None = None,
@@ -66,8 +89,7 @@ class LayoutDocument:
             self.sections,
             budget,
             counter,
-            self.separator,
-            reclaim=self.reclaim,
+            **self._options,
             cache=cache,
             proof=proof,
             source=self.name,
@@ -76,13 +98,23 @@ class LayoutDocument:
     def whatif(
         self,
         budgets: Iterable[int],
-        tokenizer: str | Tokenizer | Callable[[str], int] | None = None,
+        tokenizer: str | Tokenizer | RequestCounter | Callable[[str], int] | None = None,
         *,
         cache: CountCache | None = None,
     ) -> list[Layout | ContextCriticalOverflow]:
         """One layout per budget, counting each text once; the document's own budget plays no part."""
         counter = self._own_tokenizer() if tokenizer is None else tokenizer
-        return whatif(self.sections, budgets, counter, self.separator, reclaim=self.reclaim, cache=cache)
+        return whatif(self.sections, budgets, counter, **self._options, cache=cache)
+
+    def breakpoints(
+        self,
+        low: int,
+        high: int,
+        tokenizer: str | Tokenizer | RequestCounter | Callable[[str], int] | None = None,
+    ) -> list[Breakpoint]:
+        """At which budgets from ``low`` to ``high`` a section's decision or form changes."""
+        counter = self._own_tokenizer() if tokenizer is None else tokenizer
+        return breakpoints(self.sections, low, high, counter, **self._options)
 
     def _own_tokenizer(self) -> Tokenizer:
         """The tokenizer the document names. Raises :class:`DocumentError` with the code of what failed."""
@@ -90,3 +122,18 @@ class LayoutDocument:
             return as_tokenizer(self.tokenizer)
         except TokenboxError as error:
             raise DocumentError(error.message, file=self.name, path="tokenizer", code=error.code) from None
+
+
+def layout_schema() -> dict[str, Any]:
+    """The schema of a layout document, whichever of the three formats it is written in."""
+    return _schema("layout.schema.json")
+
+
+def result_schema() -> dict[str, Any]:
+    """The schema of what a layout gives as JSON: the record, or ``{"error": {...}}``."""
+    return _schema("result.schema.json")
+
+
+def _schema(name: str) -> dict[str, Any]:
+    schema: dict[str, Any] = json.loads(files(__package__).joinpath(name).read_text(encoding="utf-8"))
+    return schema

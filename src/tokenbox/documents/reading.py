@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from tokenbox.content.section import Section
+from tokenbox.compose.bounds import check_policy, checked_groups
+from tokenbox.content.section import Cut, Group, Keep, Section, Text
 from tokenbox.documents import values
 from tokenbox.documents.document import LayoutDocument
 from tokenbox.documents.files import FileProblemError, Files, decode, read_bytes
@@ -14,11 +16,12 @@ from tokenbox.documents.source import Code, KeyPath, Source, shorten
 from tokenbox.documents.syntax_json import parse_json
 from tokenbox.documents.syntax_toml import parse_toml
 from tokenbox.documents.syntax_yaml import parse_yaml
-from tokenbox.errors import DocumentError, LensError
+from tokenbox.engine.result import Policy
+from tokenbox.errors import DocumentError, InvalidSection, LensError
 from tokenbox.tokenizers.registry import FILE_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from tokenbox.content.lenses import Pipeline
 
@@ -37,6 +40,7 @@ _OPTIONS: dict[str, Callable[[Source, KeyPath, object], object]] = {
     "budget": values.tokens,
     "tokenizer": values.name,
     "separator": values.text,
+    "policy": values.one_of(Policy),
     "reclaim": values.boolean,
 }
 _CONSTRAINTS: dict[str, Callable[[Source, KeyPath, object], object]] = {
@@ -46,10 +50,21 @@ _CONSTRAINTS: dict[str, Callable[[Source, KeyPath, object], object]] = {
     "shrink": values.weight,
     "strategy": values.optional(values.text),
     "role": values.optional(values.name),
-    "keep": values.keep,
+    "keep": values.one_of(Keep),
+    "max": values.maximum,
+    "group": values.optional(values.name),
+    "cut": values.one_of(Cut),
+    "marker": values.text,
 }
-_TOP_KEYS = ("$schema", *_OPTIONS, "defaults", "sections")
-_SECTION_KEYS = ("id", "content", "content_file", "extra", "extra_files", *_CONSTRAINTS)
+_GROUP: dict[str, Callable[[Source, KeyPath, object], object]] = {
+    "min": values.tokens,
+    "max": values.maximum,
+    "priority": values.priority,
+    "parent": values.optional(values.name),
+}
+_TOP_KEYS = ("$schema", *_OPTIONS, "groups", "defaults", "sections")
+_DEFAULT_KEYS = (*_CONSTRAINTS, "forms")
+_SECTION_KEYS = ("id", "content", "content_file", "extra", "extra_files", "with", *_DEFAULT_KEYS)
 
 
 def read_document(path: str | Path, *, allow_outside: bool = False) -> LayoutDocument:
@@ -126,7 +141,35 @@ def _document(source: Source, files: Files) -> LayoutDocument:
         raise source.error(Code.MISSING_KEY, ("sections",), message)
     if "tokenizer" in options:
         options["tokenizer"] = _vocabulary(source, files, options["tokenizer"])
-    return LayoutDocument(_Sections(source, files).read(top), name=source.name, **options)
+    sections, groups = _Sections(source, files).read(top), _groups(source, top.get("groups", {}))
+    document = LayoutDocument(sections, groups=groups, name=source.name, **options)
+    _check_names(source, document)
+    return document
+
+
+def _groups(source: Source, value: object) -> tuple[Group, ...]:
+    if not isinstance(value, Mapping):
+        values.table(source, ("groups",), value, ())
+    found = []
+    for name, table in cast("Mapping[str, object]", value).items():
+        path = ("groups", name)
+        given = values.table(source, path, table, tuple(_GROUP))
+        bounds: dict[str, Any] = {
+            key: check(source, (*path, key), given[key]) for key, check in _GROUP.items() if key in given
+        }
+        found.append(Group(values.name(source, path, name), **bounds))
+    return tuple(found)
+
+
+def _check_names(source: Source, document: LayoutDocument) -> None:
+    """The names that sections and groups give of one another. Which policy obeys them is seen later."""
+    try:
+        check_policy(document.sections, checked_groups(document.grouped), Policy.DEGRADE)
+    except InvalidSection as error:
+        field = str(error.details.get("field"))
+        place = next((i for i, s in enumerate(document.sections) if s.id == error.details.get("id")), None)
+        path: KeyPath = ("groups",) if place is None else ("sections", place, field)
+        raise source.error(Code.UNKNOWN_NAME, path, error.message) from None
 
 
 def _vocabulary(source: Source, files: Files, tokenizer: str) -> str:
@@ -151,8 +194,9 @@ class _Sections:
     def read(self, top: Mapping[str, object]) -> tuple[Section, ...]:
         defaults: dict[str, object] = {}
         if "defaults" in top:
-            table = values.table(self.source, ("defaults",), top["defaults"], tuple(_CONSTRAINTS))
+            table = values.table(self.source, ("defaults",), top["defaults"], _DEFAULT_KEYS)
             defaults = self._constraints(table, ("defaults",))
+            self._settle_forms(table, ("defaults",), defaults)
         sections: list[Section] = []
         positions: dict[str, int] = {}
         for position, item in enumerate(values.array(self.source, ("sections",), top["sections"])):
@@ -174,6 +218,9 @@ class _Sections:
             "content": self._content(table, path),
             "extra": self._extra(table, path),
         }
+        if "with" in table:
+            fields["with_"] = values.optional(values.name)(self.source, (*path, "with"), table["with"])
+        self._settle_forms(table, path, fields)
         return Section(**fields)
 
     def _constraints(self, table: Mapping[str, object], path: KeyPath) -> dict[str, object]:
@@ -185,7 +232,32 @@ class _Sections:
         strategy = fields.get("strategy")
         if isinstance(strategy, str):
             fields["strategy"] = self._pipeline(strategy, (*path, "strategy"))
+        if "forms" in table:
+            here = (*path, "forms")
+            items = values.array(self.source, here, table["forms"])
+            fields["forms"] = tuple(self._form((*here, n), item) for n, item in enumerate(items))
         return fields
+
+    def _form(self, path: KeyPath, value: object) -> Pipeline | Text:
+        if not isinstance(value, Mapping):
+            return self._pipeline(values.text(self.source, path, value), path)
+        table = values.table(self.source, path, value, ("text", "text_file"))
+        if len(table) != 1:
+            message = "a form is a pipeline of lenses, or has a `text` or a `text_file`."
+            raise self.source.error(Code.CONFLICT, path, message)
+        if "text" in table:
+            return Text(values.text(self.source, (*path, "text"), table["text"]))
+        return Text(self._file(table["text_file"], (*path, "text_file")))
+
+    def _settle_forms(self, table: Mapping[str, object], path: KeyPath, fields: dict[str, Any]) -> None:
+        """Forms and a strategy are two ways to say one thing; a section's own goes before the default."""
+        if "strategy" in table and "forms" in table:
+            self._refuse_both("strategy", "forms", path)
+        if "strategy" in table or "forms" in table:
+            fields.pop("forms" if "strategy" in table else "strategy", None)
+        if fields.get("with_") == fields.get("id", ""):
+            message = "a section goes with another section, not with itself."
+            raise self.source.error(Code.UNKNOWN_NAME, (*path, "with"), message)
 
     def _pipeline(self, text: str, path: KeyPath) -> Pipeline:
         from tokenbox.content.lenses import parse_pipeline  # noqa: PLC0415  # only documents with a strategy pay
@@ -198,11 +270,11 @@ class _Sections:
                 raise self.source.error(Code.BAD_STRATEGY, path, error.message, lens=lens) from None
         return self.pipelines[text]
 
-    def _content(self, table: Mapping[str, object], path: KeyPath) -> str:
+    def _content(self, table: Mapping[str, object], path: KeyPath) -> object:
         if "content" in table and "content_file" in table:
             self._refuse_both("content", "content_file", path)
         if "content" in table:
-            return values.text(self.source, (*path, "content"), table["content"])
+            return values.content(self.source, (*path, "content"), table["content"])
         if "content_file" in table:
             return self._file(table["content_file"], (*path, "content_file"))
         message = f"section {shorten(str(table['id']))} needs a `content` or a `content_file`."

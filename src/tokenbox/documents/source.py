@@ -30,6 +30,7 @@ class Code(StrEnum):
     WRONG_TYPE = "document_wrong_type"
     BAD_VALUE = "document_bad_value"  # the right type, but out of range
     BAD_STRATEGY = "document_bad_strategy"  # a pipeline that does not parse
+    UNKNOWN_NAME = "document_unknown_name"  # of a group or a section that is not there, or cannot be meant
     DUPLICATE_ID = "document_duplicate_id"  # two sections of one id
     # Its own file, and those it names.
     FILE_MISSING = "document_file_missing"

@@ -7,23 +7,26 @@ import re
 from collections.abc import Mapping
 from datetime import date, time
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NoReturn
+from enum import StrEnum
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from tokenbox.content.section import MAX_INTEGER, Keep
 from tokenbox.content.weight import exact_weight
 from tokenbox.documents.source import Code, KeyPath, Source, shorten
 from tokenbox.documents.syntax_yaml import Odd
+from tokenbox.integers import MAX_INTEGER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from fractions import Fraction
 
+Word = TypeVar("Word", bound=StrEnum)
 # Longer numbers take time and mean nothing more.
 _MAX_DIGITS = 1000
 _MAX_BITS = 3320
 _MOST_SHOWN = 40
 # As in layout.schema.json, which states the same for other programs.
 _DECIMAL = re.compile(r"\+?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_PERCENT = re.compile(r"(?:100|[0-9]{1,2}(?:\.[0-9]{1,20})?) ?%")
 
 
 def table(source: Source, path: KeyPath, value: object, keys: tuple[str, ...]) -> Mapping[str, object]:
@@ -111,15 +114,56 @@ def weight(source: Source, path: KeyPath, value: object) -> int | Fraction:
     raise source.error(Code.BAD_VALUE, path, message)
 
 
-def keep(source: Source, path: KeyPath, value: object) -> Keep:
-    """Which part a cut keeps."""
-    word = text(source, path, value)
-    if word not in list(Keep):
-        choices = ", ".join(Keep)
-        near = difflib.get_close_matches(word[:100], list(Keep), 1)
-        hint = f" Did you mean {str(near[0])!r}?" if near else ""
-        raise source.error(Code.BAD_VALUE, path, f"must be one of {choices}, not {shorten(word)}.{hint}")
-    return Keep(word)
+def one_of(words: type[Word]) -> Callable[[Source, KeyPath, object], Word]:
+    """One of the words of an enumeration."""
+
+    def checked(source: Source, path: KeyPath, value: object) -> Word:
+        word = text(source, path, value)
+        choices = [choice.value for choice in words]
+        if word not in choices:
+            near = difflib.get_close_matches(word[:100], choices, 1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            message = f"must be one of {', '.join(choices)}, not {shorten(word)}.{hint}"
+            raise source.error(Code.BAD_VALUE, path, message)
+        return words(word)
+
+    return checked
+
+
+def maximum(source: Source, path: KeyPath, value: object) -> int | Fraction | None:
+    """A maximum: tokens, or a share of the budget such as "30%". Null: none."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        return tokens(source, path, value)
+    if not _PERCENT.fullmatch(value):
+        message = f'must be a number of tokens or a percentage such as "30%", not {shorten(value)}.'
+        raise source.error(Code.BAD_VALUE, path, message)
+    return Fraction(value.rstrip("% ")) / 100
+
+
+def content(source: Source, path: KeyPath, value: object) -> object:
+    """A text, or the items of a list or a mapping, which may be any plain data."""
+    if isinstance(value, Mapping):
+        return {str(key): item(source, (*path, key), inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [item(source, (*path, place), inner) for place, inner in enumerate(value)]
+    return text(source, path, value)
+
+
+def item(source: Source, path: KeyPath, value: object) -> object:
+    """Plain data, as JSON has it; numbers with their decimals as they were written."""
+    if isinstance(value, Mapping):
+        return {str(key): item(source, (*path, key), inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [item(source, (*path, place), inner) for place, inner in enumerate(value)]
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float | Decimal):
+        if not Decimal(value).is_finite():
+            raise source.error(Code.BAD_VALUE, path, f"must be a finite number, not {described(value)}.")
+        return float(value)
+    return text(source, path, value)
 
 
 def optional(

@@ -7,31 +7,36 @@ it never sees a text.
 
 from __future__ import annotations
 
+from math import lcm
 from typing import TYPE_CHECKING, Protocol
 
 from tokenbox.engine.result import Action, Drops, Log, Reason, Step
-from tokenbox.engine.share import largest_remainder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from fractions import Fraction
 
 
-Form = tuple[str, int]
-"""A section's text, which the engine only hands back, and its size."""
+State = tuple[str, int, int]
+"""A section's text, its size and which of its forms it is: only to be handed back."""
 
 
-class Box(Protocol):
-    """The constraints of one section. ``shrink == 0`` makes it critical."""
+class Weights(Protocol):
+    """How a section grows and shrinks. ``shrink == 0`` makes it critical."""
+
+    @property
+    def grow(self) -> int | Fraction: ...
+    @property
+    def shrink(self) -> int | Fraction: ...
+
+
+class Box(Weights, Protocol):
+    """The constraints of one section."""
 
     @property
     def priority(self) -> int: ...
     @property
     def min(self) -> int: ...
-    @property
-    def grow(self) -> int | Fraction: ...
-    @property
-    def shrink(self) -> int | Fraction: ...
 
 
 class Whole(Protocol):
@@ -71,11 +76,15 @@ class Whole(Protocol):
         ...
 
     def compress(self, i: int, at_least: int) -> bool:
-        """Apply the section's strategy; keep the result if it is smaller and not below ``at_least``."""
+        """Take the next of the section's forms that is smaller and not below ``at_least``."""
         ...
 
-    def truncate(self, i: int, at_most: int) -> None:
-        """Cut the section to its longest cut of at most ``at_most`` tokens (maybe to nothing)."""
+    def truncate(self, i: int, at_most: int, at_least: int = 0) -> None:
+        """Cut the section to its longest cut of at most ``at_most`` tokens (maybe to nothing).
+
+        If that is below ``at_least``, to the shortest cut that is not; nothing changes where that is not
+        shorter than what is there.
+        """
         ...
 
     def restore(self, i: int) -> None:
@@ -86,15 +95,18 @@ class Whole(Protocol):
         """Whether the section has unused extra items."""
         ...
 
-    def extend(self, i: int, at_most: int) -> int:
-        """Take in whole leading extra items while the total grows by at most ``at_most``: how many."""
+    def extend(self, i: int, at_most: int, ceiling: int | None = None) -> int:
+        """Take in whole leading extra items while the total grows by at most ``at_most``: how many.
+
+        The section itself stays at ``ceiling`` or below.
+        """
         ...
 
-    def state(self, i: int) -> Form:
-        """The section's present form, to come back to."""
+    def state(self, i: int) -> State:
+        """What the section is now, to come back to."""
         ...
 
-    def revert(self, i: int, state: Form) -> None: ...
+    def revert(self, i: int, state: State) -> None: ...
 
 
 def lay_out(boxes: Sequence[Box], budget: int, whole: Whole, *, reclaim: bool = False) -> tuple[int, Log]:
@@ -112,7 +124,7 @@ def lay_out(boxes: Sequence[Box], budget: int, whole: Whole, *, reclaim: bool = 
     return fixed_load, Log(drops, steps)
 
 
-def check_fixed_load(boxes: Sequence[Box], budget: int, whole: Whole) -> int:
+def check_fixed_load(boxes: Sequence[Weights], budget: int, whole: Whole) -> int:
     """Steps 1 and 2: the critical sections alone must fit; what they leave is the free space."""
     critical = [i for i, box in enumerate(boxes) if not box.shrink]
     fixed_load = whole.total_of(critical)
@@ -121,7 +133,9 @@ def check_fixed_load(boxes: Sequence[Box], budget: int, whole: Whole) -> int:
     return fixed_load
 
 
-def expand(boxes: Sequence[Box], budget: int, whole: Whole) -> list[Step]:
+def expand(
+    boxes: Sequence[Weights], budget: int, whole: Whole, ceiling: Callable[[int], int | None] = lambda _: None
+) -> list[Step]:
     """Step 3: offer what is left over, in proportion to ``grow``, until a round changes nothing."""
     steps: list[Step] = []
     candidates = [i for i, box in enumerate(boxes) if box.grow > 0]
@@ -135,11 +149,30 @@ def expand(boxes: Sequence[Box], budget: int, whole: Whole) -> list[Step]:
         shares = largest_remainder(left_over, [boxes[i].grow for i in candidates])
         for i, share in zip(candidates, shares, strict=True):
             before, over = whole.size(i), whole.total - budget
-            items = whole.extend(i, share)
+            items = whole.extend(i, share, ceiling(i))
             if items:
                 taken = True
                 steps.append(Step(i, Action.EXPAND, Reason.SHARE, before, whole.size(i), over, share, items))
     return steps
+
+
+def largest_remainder(amount: int, weights: Sequence[int | Fraction]) -> list[int]:
+    """Shares of ``amount`` in proportion to ``weights``; they add up to ``amount`` exactly.
+
+    Each gets the floor of its quota; what is left over goes, one each, to the largest remainders
+    (ties: the earlier). Weights are non-negative rationals; all zero gives all zeros.
+    """
+    scale = lcm(*(weight.denominator for weight in weights))
+    whole_weights = [int(weight * scale) for weight in weights]
+    sum_of_weights = sum(whole_weights)
+    if not sum_of_weights:
+        return [0] * len(weights)
+    quotas = [divmod(amount * weight, sum_of_weights) for weight in whole_weights]
+    shares = [share for share, _ in quotas]
+    by_remainder = sorted(range(len(quotas)), key=lambda i: (-quotas[i][1], i))
+    for i in by_remainder[: amount - sum(shares)]:
+        shares[i] += 1
+    return shares
 
 
 def compression_order(boxes: Sequence[Box]) -> list[int]:

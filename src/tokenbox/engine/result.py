@@ -18,6 +18,13 @@ class Decision(StrEnum):
     DROPPED = "dropped"
 
 
+class Policy(StrEnum):
+    """How a layout loses: to the letter of the Token Box Model, or by degrading before it drops."""
+
+    FACET = "facet"
+    DEGRADE = "degrade"
+
+
 class Action(StrEnum):
     """What a step did."""
 
@@ -37,6 +44,11 @@ class Reason(StrEnum):
     NOTHING_LEFT = "the whole was {over} over the budget, and a cut of at most {limit} left no text"
     BELOW_MIN = "the whole was {over} over the budget, and no cut of {limit} or less reached the minimum"
     CUT_NOT_ENOUGH = "the whole was {over} over the budget, and a cut to its minimum did not change that"
+    AT_LEAST = "the whole was {over} over the budget, with every section as small as it may be"
+    OWN_MAX = "it was {over} over its maximum"
+    GROUP_MAX = "its group was {over} over its maximum"
+    GROUP_MIN = "its group would have been below its minimum"
+    TOGETHER = "it is kept only together with a section that was dropped"
     ROOM = "{limit} tokens were free again"
 
 

@@ -1,28 +1,26 @@
-"""The window of a conversation: which messages leave when it is over its limits (docs/conversations.md).
+"""The window of a conversation as sizes: what is there, what belongs together, and what must stay.
 
-The engine sees sizes and kinds, never a text. Messages are known by their number, counted from 0 in the order
-in which they came; a number is never used again. The total is kept up to date, so enforcing a budget costs as
-much as it evicts, however long the window is.
+The engine sees sizes and kinds, never a text. Items are known by their number, counted from 0 in the order in
+which they came; a number is never used again. How the window is made smaller is in
+:mod:`tokenbox.engine.reduction`. Queues hold what may change next, so a turn costs as much as it changes,
+however long the window is.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections import deque
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
-
-from tokenbox.engine.renewal import to_free
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
     from fractions import Fraction
 
 
 class Kind(Enum):
-    """What a message is to the window."""
+    """What an item is to the window."""
 
     FIXED = "fixed"  # a system or developer message: not part of the window
     USER = "user"
@@ -32,23 +30,49 @@ class Kind(Enum):
     STRAY = "stray"  # the result of a call that is not there
 
 
-_ANSWERS = frozenset({Kind.ANSWER, Kind.CALL})
+class Reduce(StrEnum):
+    """A way to make the window smaller, in the order in which they are tried."""
+
+    MASK = "mask"
+    CUT = "cut"
+    ROUNDS = "rounds"
+    EXCHANGES = "exchanges"
+    SHORTEN_LAST = "shorten_last"
+
+
+ALL_STEPS: Final = frozenset(Reduce)
+KEEP_RESULTS: Final = 3
+"""Results that are masked last: what an agent has just read."""
+LEAST_CUT: Final = 64
+"""Tokens that a result keeps at least when its middle is cut out; below that it is masked."""
+
+
+class Action(StrEnum):
+    """What a step did to its items."""
+
+    EVICT = "evict"
+    MASK = "mask"
+    CUT = "cut"
+    RESTORE = "restore"
 
 
 class Reason(StrEnum):
-    """Why messages were evicted. The value is the template of the sentence shown to a person."""
+    """Why a step was taken. The value is the template of the sentence shown to a person."""
 
     UNSENDABLE = "no server takes a tool call without its results, or a result without its call"
     TURNS = "there were {over} exchanges more than the {limit} allowed"
     OVER = "the whole was {over} tokens over the budget of {limit}"
     LOW_WATER = "once over the budget, the whole was still {over} tokens over the low-water mark of {limit}"
-    AHEAD = (
-        "room for some more requests, down to about {limit} tokens, keeps the prompt's beginning for longer"
+    AHEAD = "making room for more requests, down to about {limit} tokens, keeps the prompt's start for longer"
+    OPEN_ROUND = "what must stay was {over} tokens over the budget of {limit} by itself"
+    LESS_WORTH = (
+        "the whole was {over} tokens over the budget of {limit}; what stays is nearer to the question"
     )
+    ROOM = "what left made more room than was needed: {over} tokens of {limit} were free"
 
 
 class Step(NamedTuple):
-    """One eviction: which ``messages`` left together and why; the total before and after it, in tokens.
+    """One change: which items it was done to and why; the total before and after it, in tokens.
 
     ``over`` is by how much ``limit`` was passed: in exchanges for ``TURNS``, else in tokens.
     """
@@ -59,6 +83,7 @@ class Step(NamedTuple):
     after: int
     over: int = 0
     limit: int = 0
+    action: Action = Action.EVICT
 
     @property
     def why(self) -> str:
@@ -66,7 +91,7 @@ class Step(NamedTuple):
 
     def to_dict(self) -> dict[str, object]:
         return {
-            "action": "evict",
+            "action": self.action.value,
             "messages": list(self.messages),
             "before": self.before,
             "after": self.after,
@@ -78,329 +103,319 @@ class Step(NamedTuple):
 class Limits:
     """At most ``max_turns`` exchanges and ``budget`` tokens; None is no such limit.
 
-    Once over the budget, messages leave until the total is at most ``mark``, the low-water mark. With
-    ``eagerness``, once over either, until it is nearest to the mark that the window itself suggests
-    (:mod:`tokenbox.engine.renewal`), and ``mark`` is not used.
+    Once over the budget, the window is made smaller until the total is at most ``mark``, the low-water mark.
+    With ``eagerness``, until it is nearest to the mark that the window itself suggests
+    (:mod:`tokenbox.engine.low_water`), and ``mark`` is not used.
     """
 
     max_turns: int | None
     budget: int | None
     mark: int
     eagerness: Fraction | None = None
+    steps: frozenset[Reduce] = ALL_STEPS
+    keep_results: int = KEEP_RESULTS
+
+
+class Measure(Protocol):
+    """Sizes of shorter forms of a result, in tokens. None: it has no such form, or not a smaller one."""
+
+    def masked(self, number: int) -> int | None:
+        """The size of the one line that stands for the result."""
+        ...
+
+    def cut(self, number: int, at_most: int) -> int | None:
+        """The size of the result's head and tail, which is at most ``at_most``."""
+        ...
+
+
+class WholeOrNothing:
+    """A measure where no result can be shortened."""
+
+    def masked(self, number: int) -> int | None:
+        return None
+
+    def cut(self, number: int, at_most: int) -> int | None:
+        return None
 
 
 @dataclass(slots=True, eq=False)
-class _Unit:
-    """What stays or leaves together: one message, or a tool call with all its results."""
+class Unit:
+    """What stays or leaves together: one item, or a tool call with all its results."""
 
     kind: Kind
     members: list[int]
     size: int
+    exchange: int = -1
+    results: list[int] = field(default_factory=list)
     pinned: int = 0
     waiting: int = 0
     gone: bool = False
 
+    @property
+    def first(self) -> int:
+        return self.members[0]
+
 
 @dataclass(slots=True, eq=False)
-class _Exchange:
+class Exchange:
     """A user message and all that follows it, up to the next. Only the first may lack the user message."""
 
-    units: list[_Unit] = field(default_factory=list)
-    rounds: deque[_Unit] = field(default_factory=deque)
+    units: list[Unit] = field(default_factory=list)
+    here: int = 0
+
+
+@dataclass(slots=True)
+class Plan:
+    """Changes that were worked out and not made. ``sizes`` are those of the items that change or come back.
+
+    ``total`` is what the window would count then.
+    """
+
+    total: int
+    steps: list[Step] = field(default_factory=list)
+    gone: list[Unit] = field(default_factory=list)
+    sizes: dict[int, tuple[Action, int]] = field(default_factory=dict)
+
+    @property
+    def left(self) -> list[int]:
+        """The numbers of the items that leave."""
+        return [number for unit in self.gone for number in unit.members]
 
 
 class Window:
-    """Messages as sizes. ``total`` counts them and ``base``, what is sent beside them.
+    """Items as sizes. ``total`` counts them and ``base``, what is sent beside them.
 
-    ``answers`` are the messages of the assistant: each was asked for by a request.
+    ``answers`` are the items of the assistant: each was asked for by a request.
     """
 
     def __init__(self, base: int = 0) -> None:
-        self.total = base
+        self.base = base
         self.exchanges = 0
         self.answers = 0
         self.next_number = 0
-        self._units: dict[int, _Unit] = {}
-        self._queue: deque[_Exchange] = deque()
-        self._unsendable: list[_Unit] = []
-        # Pinned units of exchanges that left; those of them that are not pinned any more leave first.
-        self._left_behind: set[int] = set()
-        self._loose: list[int] = []
+        self._sum = 0
+        self.fixed = 0
+        self.units: dict[int, Unit] = {}
+        self.sizes: dict[int, int] = {}
+        self.full: dict[int, int] = {}  # sizes, before they were reduced, of the results that are
+        self.pins: dict[int, Unit] = {}
+        self.unsendable: list[Unit] = []
+        self.queue: OrderedDict[int, Exchange] = OrderedDict()
+        self.open_round: Unit | None = None
+        # Of rounds that were answered: the results that are not masked, and the rounds.
+        self.results: OrderedDict[int, None] = OrderedDict()
+        self.rounds: OrderedDict[int, Unit] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._units)
+        return len(self.units)
 
     def __iter__(self) -> Iterator[int]:
-        """The numbers of the messages that are here, in order."""
-        return iter(self._units)
+        """The numbers of the items that are here, in order."""
+        return iter(self.units)
 
-    def __contains__(self, number: int) -> bool:
-        return number in self._units
+    def __contains__(self, number: object) -> bool:
+        return number in self.units
 
-    def append(self, kind: Kind, size: int, *, calls: int = 0, call: int | None = None) -> int:
-        """Take in a message: its number. A ``CALL`` waits for ``calls`` results.
+    @property
+    def total(self) -> int:
+        return self.base + self._sum
 
-        ``call`` is the number of the message whose call a ``RESULT`` answers.
+    # What comes and goes by the caller's wish -------------------------------------------------------------
+
+    def append(
+        self, kind: Kind, size: int, *, calls: int = 0, call: int | None = None, answers: int = 1
+    ) -> int:
+        """Take in an item: its number. It waits for as many results as it makes ``calls``.
+
+        ``call`` is the number of the ``CALL`` whose round a ``RESULT`` belongs to, and ``answers`` how many
+        of its calls it answers; a further part of that call answers 0, and may make ``calls`` of its own.
         """
         number = self.next_number
         self.next_number += 1
-        self.total += size
+        self._sum += size
+        self.sizes[number] = size
         if call is None:
-            unit = _Unit(kind, [number], size, waiting=calls)
+            self.units[number] = unit = Unit(kind, [number], size, waiting=calls)
             self._place(unit)
-            self.answers += kind in _ANSWERS
-        else:
-            unit = self._units[call]
-            unit.members.append(number)
-            unit.size += size
-            unit.waiting -= 1
-        self._units[number] = unit
+            return number
+        unit = self.units[number] = self.units[call]
+        unit.members.append(number)
+        unit.size += size
+        unit.waiting += calls - answers
+        if answers:  # a further call of the round, or a thought, is no result
+            unit.results.append(number)
+            if unit is not self.open_round:
+                self.results[number] = None
         return number
 
+    def _place(self, unit: Unit) -> None:
+        kind = unit.kind
+        if kind is Kind.FIXED:
+            self.fixed += unit.size
+        elif kind is Kind.STRAY:
+            self.unsendable.append(unit)
+        else:
+            if kind is not Kind.USER:
+                self.answers += 1
+                self._close_round()
+            if kind is Kind.USER or not self.queue:
+                self._begin_exchange(unit.first)
+            self.exchanges += kind is Kind.USER
+            unit.exchange = next(reversed(self.queue))
+            last = self.queue[unit.exchange]
+            last.units.append(unit)
+            last.here += 1
+            if kind is Kind.CALL:
+                self.open_round = unit
+
+    def _begin_exchange(self, number: int) -> None:
+        if self.queue and not self.queue[last := next(reversed(self.queue))].here:
+            del self.queue[last]
+        self.queue[number] = Exchange()
+
+    def _close_round(self) -> None:
+        """The assistant spoke: it has read the results of the round before."""
+        unit, self.open_round = self.open_round, None
+        if unit is not None and not unit.gone:
+            self.rounds[unit.first] = unit
+            self.results.update(dict.fromkeys(unit.results))
+
     def give_up_waiting(self, number: int) -> None:
-        """What this message calls will not be answered any more."""
-        self._unsendable.append(self._units[number])
+        """What this item calls will not be answered any more."""
+        self.unsendable.append(self.units[number])
 
     def change(self, number: int, by: int) -> None:
-        """The message counts ``by`` more than it did."""
-        self._units[number].size += by
-        self.total += by
+        """The item counts ``by`` more than it did."""
+        unit = self.units[number]
+        unit.size += by
+        self.sizes[number] += by
+        self._sum += by
+        if unit.kind is Kind.FIXED:
+            self.fixed += by
+
+    def change_full(self, number: int, size: int) -> None:
+        """A result that is shown in a shorter form counts ``size`` in full."""
+        self.full[number] = size
+
+    def size(self, number: int) -> int:
+        """What the item counts now."""
+        return self.sizes[number]
+
+    def full_size(self, number: int) -> int:
+        """What the item counts in full, also while a shorter form stands for it."""
+        return self.full.get(number, self.sizes[number])
 
     def companions(self, number: int) -> tuple[int, ...]:
-        """What stays or leaves together with this message, itself among them."""
-        return tuple(self._units[number].members)
+        """What stays or leaves together with this item, itself among them."""
+        return tuple(self.units[number].members)
 
     def pin(self, number: int) -> None:
         """It never leaves, nor does what stays together with it. As many unpins undo as many pins."""
-        self._units[number].pinned += 1
+        unit = self.units[number]
+        unit.pinned += 1
+        self.pins[unit.first] = unit
 
     def unpin(self, number: int) -> None:
-        unit = self._units[number]
+        unit = self.units[number]
         unit.pinned -= 1
-        first = unit.members[0]
-        if unit.pinned:
-            return
-        if first in self._left_behind:
-            self._left_behind.discard(first)
-            heapq.heappush(self._loose, first)
-        elif unit.kind is Kind.CALL and first >= self._queue[-1].units[0].members[0]:
-            last = self._queue[-1]
-            last.rounds = deque(u for u in last.units if u.kind is Kind.CALL and not u.gone)
+        if not unit.pinned:
+            del self.pins[unit.first]
+
+    def drop(self, number: int) -> tuple[int, ...]:
+        """Take the item out, with what stays or leaves together with it: their numbers."""
+        unit = self.units[number]
+        self._remove([unit])
+        return tuple(sorted(unit.members))
 
     def evictable(self) -> tuple[int, ...]:
         """All that could leave if it had to, oldest first."""
-        return tuple(number for units in self._order(()) for number in _numbers(units))
+        units = {u.first: u for part in self.leaving(ALL_STEPS, ()) for u in part}
+        return tuple(number for unit in units.values() for number in unit.members)
 
-    def drop(self, number: int) -> tuple[int, ...]:
-        """Take the message out, with what stays or leaves together with it: their numbers."""
-        return self._remove([self._units[number]])
+    # What the limits ask for ------------------------------------------------------------------------------
 
-    def enforce(self, limits: Limits) -> list[Step]:
-        """Evict the oldest until the limits hold or nothing more may leave: the steps taken."""
-        if limits.eagerness is not None:
-            return self._enforce_at_once(limits) if self._is_beyond(limits) else []
-        steps = [self._step(units, Reason.UNSENDABLE, 0, 0) for units in self._take_unsendable()]
-        limit = limits.budget
-        while True:
-            over = 0 if limit is None else self.total - limit
-            extra = 0 if limits.max_turns is None else self.exchanges - limits.max_turns
-            if over <= 0 and extra <= 0:
-                return steps
-            # Within the last exchange there is no exchange to win.
-            units = self._take_oldest(rounds=over > 0)
-            if not units:
-                return steps
-            if over <= 0 or limit is None:
-                steps.append(self._step(units, Reason.TURNS, extra, limits.max_turns or 0))
-                continue
-            over_budget = limits.budget is not None and self.total > limits.budget
-            steps.append(self._step(units, Reason.OVER if over_budget else Reason.LOW_WATER, over, limit))
-            limit = limits.mark
+    def commit(self, plan: Plan) -> None:
+        """Make the changes of a plan that was made of this window as it is."""
+        for number, (action, size) in plan.sizes.items():
+            self._resize(number, action, size)
+        self._remove(plan.gone)
+        self.unsendable = [unit for unit in self.unsendable if not unit.gone]
 
-    def enforce_whole(self, limits: Limits, total_without: Callable[[Collection[int]], int]) -> list[Step]:
-        """As ``enforce``, where sizes do not add up: ``total_without(numbers)`` counts the rest as a whole.
+    def must_stay(self) -> int:
+        """What the window counts if all has left that may leave."""
+        return self.base + self.fixed + sum(unit.size for unit in self._staying())
 
-        The whole is counted about log2(n) times; it should not grow when messages leave. All that leaves
-        for one reason is one step.
-        """
-        parts = self._parts()
-        ends = list(accumulate(len(_numbers(units)) for units in parts))
-        gone = [number for units in parts for number in _numbers(units)]
-        totals: dict[int, int] = {}
+    def _staying(self) -> Iterable[Unit]:
+        """Each unit but the fixed ones that may not leave."""
+        found = {unit.first: unit for unit in self.pins.values() if unit.kind is not Kind.FIXED}
+        if self.open_round is not None and not self.open_round.gone:
+            found[self.open_round.first] = self.open_round
+        if self.queue:
+            last = self.queue[next(reversed(self.queue))]
+            found |= {u.first: u for u in last.units if u.kind is not Kind.CALL and not u.gone}
+        return [unit for unit in found.values() if unit not in self.unsendable]
 
-        def total(count: int) -> int:
-            if count not in totals:
-                totals[count] = total_without(frozenset(gone[: ends[count - 1] if count else 0]))
-            return totals[count]
+    def leaving(self, steps: frozenset[Reduce], gone: Container[int]) -> Iterator[list[Unit]]:
+        """What may leave, part after part. ``gone``: what a plan has let go already, by first numbers."""
+        if Reduce.ROUNDS in steps:
+            for unit in self.rounds.values():
+                if not unit.pinned and unit.first not in gone:
+                    yield [unit]
+        if Reduce.EXCHANGES in steps:
+            for exchange in islice(self.queue.values(), max(0, len(self.queue) - 1)):
+                free = [u for u in exchange.units if self.is_free(u) and u.first not in gone]
+                if free:
+                    yield free
 
-        return self._leave(parts, limits, total)
+    def parts(self) -> list[tuple[int, ...]]:
+        """What may leave by itself, in order: each round, and of each older exchange what is in no round."""
+        found = [tuple(unit.members) for unit in self.rounds.values() if self.is_free(unit)]
+        for exchange in islice(self.queue.values(), max(0, len(self.queue) - 1)):
+            core = [unit for unit in exchange.units if unit.kind is not Kind.CALL and self.is_free(unit)]
+            if core:
+                found.append(tuple(number for unit in core for number in unit.members))
+        return sorted(found)
 
-    def _enforce_at_once(self, limits: Limits) -> list[Step]:
-        """``enforce_whole`` where sizes add up."""
-        parts = self._parts()
-        totals = [self.total]
-        totals += [self.total - freed for freed in accumulate(sum(u.size for u in units) for units in parts)]
-        return self._leave(parts, limits, totals.__getitem__)
+    def remove(self, numbers: Iterable[int]) -> None:
+        """Take parts out whole."""
+        self._remove(list({self.units[number].first: self.units[number] for number in numbers}.values()))
 
-    def _parts(self) -> list[list[_Unit]]:
-        """First what no server takes, then what else may leave, in order."""
-        unsendable = [unit for unit in self._unsendable if not unit.gone]
-        return [unsendable, *self._order(unsendable)]
+    def is_free(self, unit: Unit) -> bool:
+        return not unit.pinned and not unit.gone and unit is not self.open_round
 
-    def _leave(self, parts: Sequence[list[_Unit]], limits: Limits, total: Callable[[int], int]) -> list[Step]:
-        """Evict as many of ``parts`` as the limits ask for. ``total(count)``: without the first ``count``."""
-        over = 0 if limits.budget is None else total(1) - limits.budget
-        extra = 0 if limits.max_turns is None else self.exchanges - limits.max_turns
-        fitting = 1
-        if over > 0:
-            limit = limits.mark if limits.eagerness is None else limits.budget or 0
-            fitting = _first_within(limit, total, len(parts))
-        needed = max(fitting, 1 + self._exchanges_to_win(parts[1:], extra))
-        ahead, mark = needed, 0
-        if limits.eagerness is not None and needed > 1:
-            mark = self._suggested_mark(parts, limits.eagerness, limits.budget, total)
-            ahead = max(needed, _nearest(mark, total, len(parts) - self._ends_with_newest_round(parts)))
-        reasons = (
-            (Reason.UNSENDABLE, 0, 1, 0, 0),
-            (Reason.OVER, 1, fitting, over, limits.budget or 0),
-            (Reason.TURNS, fitting, needed, extra, limits.max_turns or 0),
-            (Reason.AHEAD, needed, ahead, 0, mark),
-        )
-        steps = []
-        for reason, start, end, by, limit in reasons:
-            numbers = sorted(number for units in parts[start:end] for number in _numbers(units))
-            if numbers:
-                steps.append(Step(tuple(numbers), reason, total(start), total(end), by, limit))
-        whole = total(ahead)
-        # Counting may fail, and then nothing has left.
-        for units in self._take_unsendable():
-            self._remove(units)
-        for _ in range(1, ahead):
-            self._remove(self._take_oldest(rounds=True))
-        self.total = whole
-        return steps
+    def _resize(self, number: int, action: Action, size: int) -> None:
+        before = self.sizes[number]
+        self.full.setdefault(number, before)
+        in_open_round = self.units[number] is self.open_round
+        if action is Action.MASK:
+            self.results.pop(number, None)
+        elif not in_open_round:
+            self.results[number] = None
+        if action is Action.RESTORE:
+            del self.full[number]
+        self.change(number, size - before)
 
-    def _ends_with_newest_round(self, parts: Sequence[list[_Unit]]) -> bool:
-        """What has just been asked for leaves only if it must."""
-        rounds = [unit for unit in self._queue[-1].rounds if not unit.gone and unit not in parts[0]]
-        return parts[-1] == rounds[-1:]
-
-    def _suggested_mark(
-        self,
-        parts: Sequence[list[_Unit]],
-        eagerness: Fraction,
-        budget: int | None,
-        total: Callable[[int], int],
-    ) -> int:
-        """Where a cut is to end, by what the window shows."""
-        least, whole = total(len(parts)), total(1)
-        limit = whole if budget is None else min(whole, budget)
-        answers = self.answers - sum(unit.kind in _ANSWERS for unit in parts[0])
-        return limit - to_free(max(0, limit - least), max(0, whole - least), answers + 1, eagerness)
-
-    def _is_beyond(self, limits: Limits) -> bool:
-        """Whether something has to leave."""
-        return (
-            bool(self._unsendable)
-            or (limits.budget is not None and self.total > limits.budget)
-            or (limits.max_turns is not None and self.exchanges > limits.max_turns)
-        )
-
-    def _place(self, unit: _Unit) -> None:
-        if unit.kind is Kind.FIXED:
-            return
-        if unit.kind is Kind.STRAY:
-            self._unsendable.append(unit)
-            return
-        if unit.kind is Kind.USER or not self._queue:
-            self._queue.append(_Exchange())
-        self.exchanges += unit.kind is Kind.USER
-        self._queue[-1].units.append(unit)
-        if unit.kind is Kind.CALL:
-            self._queue[-1].rounds.append(unit)
-
-    def _take_unsendable(self) -> list[list[_Unit]]:
-        taken = [[unit] for unit in self._unsendable if not unit.gone]
-        self._unsendable = []
-        return taken
-
-    def _take_oldest(self, *, rounds: bool) -> list[_Unit]:
-        """What is to leave next: an exchange, or with ``rounds`` one of the rounds of the last."""
-        while self._loose:
-            unit = self._units.get(heapq.heappop(self._loose))
-            if unit is not None and not unit.pinned:
-                return [unit]
-            if unit is not None:
-                self._left_behind.add(unit.members[0])
-        while len(self._queue) > 1:
-            here = [unit for unit in self._queue.popleft().units if not unit.gone]
-            self._left_behind.update(unit.members[0] for unit in here if unit.pinned)
-            if leaving := [unit for unit in here if not unit.pinned]:
-                return leaving
-        last = self._queue[0].rounds if rounds and self._queue else deque[_Unit]()
-        while last and (last[0].gone or not last[0].waiting):
-            unit = last.popleft()
-            if not unit.pinned and not unit.gone:
-                return [unit]
-        return []
-
-    def _order(self, unsendable: Sequence[_Unit]) -> Iterator[list[_Unit]]:
-        """What ``_take_oldest`` would give, again and again, once ``unsendable`` has left."""
-        leaving = set(_numbers(unsendable))
-        for first in sorted(self._loose):
-            if first in self._units and not self._units[first].pinned:
-                yield [self._units[first]]
-        for place, exchange in enumerate(self._queue):
-            free = [unit for unit in exchange.units if not unit.pinned and not unit.gone]
-            here = [unit for unit in free if unit.members[0] not in leaving]
-            if place == len(self._queue) - 1:
-                yield from ([unit] for unit in here if unit.kind is Kind.CALL and not unit.waiting)
-            elif here:
-                yield here
-
-    def _exchanges_to_win(self, order: Sequence[Sequence[_Unit]], extra: int) -> int:
-        """How many of ``order`` leave until ``extra`` exchanges have, or only the last one is left."""
-        last = self._queue[-1].units[0].members[0] if self._queue else 0
-        for count, units in enumerate(order):
-            if extra <= 0 or units[0].members[0] >= last:
-                return count
-            extra -= sum(unit.kind is Kind.USER for unit in units)
-        return len(order)
-
-    def _step(self, units: Sequence[_Unit], reason: Reason, over: int, limit: int) -> Step:
-        before = self.total
-        numbers = self._remove(units)
-        return Step(numbers, reason, before, self.total, over, limit)
-
-    def _remove(self, units: Sequence[_Unit]) -> tuple[int, ...]:
-        numbers = sorted(_numbers(units))
+    def _remove(self, units: Sequence[Unit]) -> None:
         for unit in units:
             unit.gone = True
-            self.total -= unit.size
+            self._sum -= unit.size
+            self.fixed -= unit.size if unit.kind is Kind.FIXED else 0
             self.exchanges -= unit.kind is Kind.USER
-            self.answers -= unit.kind in _ANSWERS
-        for number in numbers:
-            del self._units[number]
-        return tuple(numbers)
+            self.answers -= unit.kind in (Kind.ANSWER, Kind.CALL)
+            for number in unit.members:
+                del self.units[number], self.sizes[number]
+                self.full.pop(number, None)
+                self.results.pop(number, None)
+            self.rounds.pop(unit.first, None)
+            self.pins.pop(unit.first, None)
+            if self.open_round is unit:
+                self.open_round = None
+            self._leave_exchange(unit)
 
-
-def _first_within(limit: int, total: Callable[[int], int], most: int) -> int:
-    """The least count from 1 to ``most`` whose total is at most ``limit``, or ``most``."""
-    low, high = 1, most
-    while low < high:
-        middle = (low + high) // 2
-        if total(middle) <= limit:
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
-def _nearest(mark: int, total: Callable[[int], int], most: int) -> int:
-    """The count whose total is nearest to ``mark``; of two, what keeps more."""
-    count = _first_within(mark, total, most)
-    return count - 1 if count > 1 and total(count - 1) - mark <= mark - total(count) else count
-
-
-def _numbers(units: Sequence[_Unit]) -> list[int]:
-    return [number for unit in units for number in unit.members]
+    def _leave_exchange(self, unit: Unit) -> None:
+        """An exchange is forgotten once nothing of it is here; the last one stays, for it may grow."""
+        exchange = self.queue.get(unit.exchange)
+        if exchange is not None:
+            exchange.here -= 1
+            if not exchange.here and unit.exchange != next(reversed(self.queue)):
+                del self.queue[unit.exchange]

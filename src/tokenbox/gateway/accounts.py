@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
     from tokenbox.catalog import Price
     from tokenbox.gateway.asgi import Headers
+    from tokenbox.gateway.calls import Call
     from tokenbox.gateway.services import Attempt, Grant
     from tokenbox.ledger.usage import Usage
     from tokenbox.store.quotas import QuotaStore
@@ -50,7 +50,7 @@ _NO_ACCOUNT = Account([], [], datetime.min.replace(tzinfo=UTC))
 class QuotaAccounts:
     """Takes what a request may use at most, in one step with all other processes.
 
-    ``price`` gives the price of a model on a day; ``later`` keeps a settlement that the store did not take.
+    ``price`` gives the price of a model on a day.
     """
 
     def __init__(
@@ -58,13 +58,11 @@ class QuotaAccounts:
         store: QuotaStore,
         clock: Callable[[], datetime],
         price: Callable[[str, datetime, int], Price | None],
-        later: Callable[[str, list[Take]], None],
         when_away: WhenAway = WhenAway.CLOSED,
     ) -> None:
         self._store = store
         self._clock = clock
         self._price = price
-        self._later = later
         self._when_away = when_away
 
     def reserved(self, request: Attempt, grant: Grant) -> AbstractAsyncContextManager[Account]:
@@ -78,13 +76,21 @@ class QuotaAccounts:
         account = Account([], [], now)
         assert request.call is not None  # noqa: S101  # read before
         assert request.verdict is not None  # noqa: S101  # judged before
-        price = self._price(request.call.model, now, request.verdict.counted.tokens)
+        price = self._dearest(request.call, now, request.verdict.counted.count.at_most)
         account.takes = self._takes(request, grant, price, now)
         account.levels = await self._taken(request.key, account, now)
         try:
             yield account
         finally:
-            await self._settle(request.key, self._used(request, account, price))
+            await self._store.settle(request.key, self._used(request, account, price))
+
+    def _dearest(self, call: Call, now: datetime, tokens: int) -> Price | None:
+        """The price of the model; of several that may answer, the highest; None if one has none."""
+        prices = [self._price(model, now, tokens) for model in call.models]
+        known = [price for price in prices if price is not None]
+        if len(known) < len(prices):
+            return None
+        return max(known, key=lambda price: cost_at_most(tokens, tokens, price) or 0)
 
     def _takes(self, request: Attempt, grant: Grant, price: Price | None, now: datetime) -> list[Take]:
         """What it may use at most, of each quota of the key."""
@@ -95,9 +101,9 @@ class QuotaAccounts:
         for quota in grant.quotas:
             bucket = Bucket.at(grant.key_id, quota, now)
             if quota.unit is Unit.TOKENS:
-                takes.append(Take(bucket, verdict.counted.tokens + output))
+                takes.append(Take(bucket, verdict.counted.count.at_most + output))
                 continue
-            at_most = cost_at_most(verdict.counted.tokens, output, price)
+            at_most = cost_at_most(verdict.counted.count.at_most, output, price)
             if at_most is None:
                 raise Refusal(
                     403,
@@ -110,34 +116,19 @@ class QuotaAccounts:
         return takes
 
     async def _taken(self, reservation: str, account: Account, now: datetime) -> list[Level]:
-        nothing = [Take(take.bucket, 0) for take in account.takes]
         try:
             return await self._store.take(reservation, account.takes)
         except QuotaExceeded as error:
             raise exceeded(error, now) from None
-        except asyncio.CancelledError:
-            self._later(reservation, nothing)  # it may have been taken all the same
-            raise
         except QuotaStoreError as error:
             if self._when_away is WhenAway.OPEN:
                 return []
-            self._later(reservation, nothing)
             raise Refusal(
                 503,
                 error.code,
                 "Quotas cannot be checked just now. Try again shortly.",
                 headers=((b"retry-after", b"2"),),
             ) from None
-
-    async def _settle(self, reservation: str, used: list[Take]) -> None:
-        """Now, else from the spool: whatever happens meanwhile, it is settled, and once."""
-        try:
-            await self._store.settle(reservation, used)
-        except QuotaStoreError:
-            self._later(reservation, used)
-        except asyncio.CancelledError:
-            self._later(reservation, used)
-            raise
 
     def _used(self, request: Attempt, account: Account, price: Price | None) -> list[Take]:
         """What it used: nothing if it was refused, all that was taken if that is not known."""

@@ -1,22 +1,27 @@
-"""Whether a request fits: input, reserved output, window and headroom, in whole numbers."""
+"""Whether a request fits: the one guard's answer (:mod:`tokenbox.policy.guard`), as the gateway tells it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import orjson
 
+from tokenbox.content.weight import weight_text
 from tokenbox.gateway.refusals import Refusal, over_limit
 from tokenbox.gateway.settings import Mode
+from tokenbox.integers import MAX_INTEGER
+from tokenbox.policy.guard import Basis, Limits, Uncertain, guard, in_window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from fractions import Fraction
 
+    from tokenbox.compose.requests import Count
     from tokenbox.gateway.calls import Call
+    from tokenbox.models import ModelFigures
+    from tokenbox.policy.guard import Verdict as Guarded
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 # A request that states no output limit, and has to have one, gets this one.
@@ -24,99 +29,138 @@ OUTPUT_UNDER_QUOTA = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """What a model can take, in tokens; None is unknown.
-
-    ``limit`` is the window less its headroom, for input and output together; ``max_input`` for the input
-    alone. ``sources`` says where each is from.
-    """
-
-    window: int | None
-    limit: int | None
-    max_input: int | None
-    max_output: int | None
-    reserve: int
-    headroom: str
-    sources: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
 class Counted:
-    """The tokens of a request as a whole.
+    """The count of a request, and who made it.
 
-    ``largest``: of several prompts, each of which has the window for itself, the largest; None for one.
-    ``parts``: of the texts of each message alone, where that was counted, and whether exactly.
-    ``identity``: of what counted here; None where a server did.
+    ``identity``: of what counted here; None where a server did. ``missing``: why the server that counts for
+    the model did not, None if it did or there is none: such a request passes only by its bound. ``parts``:
+    the size of each message alone, where that was counted.
     """
 
-    tokens: int
-    exact: bool
+    count: Count
     source: str
-    parts: tuple[int, ...] | None = None
-    parts_exact: bool = False
     identity: TokenizerIdentity | None = None
-    largest: int | None = None
+    missing: str | None = None
+    parts: tuple[int, ...] | None = None
 
     @property
-    def in_window(self) -> int:
-        """The tokens that have to be in the window together."""
-        return self.tokens if self.largest is None else self.largest
+    def tokens(self) -> int:
+        return self.count.total
+
+    @property
+    def exact(self) -> bool:
+        return self.count.exact
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a request fits, with all figures. ``remaining`` is what stays free, None if that is unknown."""
+    """Whether a request fits, with all figures.
+
+    ``guarded`` is the guard's answer, None where nobody knows how much the model can take.
+    """
 
     counted: Counted
     reserved: int
-    room: Room
+    model: ModelFigures
     mode: Mode
+    guarded: Guarded | None
+
+    @property
+    def fits(self) -> bool:
+        return self.guarded is not None and self.guarded.ok
 
     @property
     def budget(self) -> int | None:
         """What the input may be, None where that is unknown; below 0 if the output alone is too much."""
-        room = self.room
-        if room.limit is None:
-            return room.max_input
-        left = room.limit - self.reserved
-        return left if room.max_input is None else min(left, room.max_input)
+        return None if self.guarded is None else self.guarded.limits.input_limit
 
     @property
     def deficit(self) -> int:
-        budget = self.budget
-        return 0 if budget is None else max(0, self.counted.in_window - budget)
+        """By how much the figure that decided is over the budget."""
+        return 0 if self.guarded is None else max(0, self.guarded.over)
 
     @property
     def remaining(self) -> int | None:
+        """What stays free, None if that is unknown."""
         budget = self.budget
-        return None if budget is None else max(0, budget - self.counted.in_window)
+        return None if budget is None else max(0, budget - in_window(self.counted.count))
+
+    @property
+    def is_missing_count(self) -> bool:
+        """Whether it is refused only because the server that counts did not answer."""
+        guarded = self.guarded
+        if self.counted.missing is None or guarded is None or guarded.ok:
+            return False
+        return guarded.basis is not Basis.TOTAL
 
     def figures(self) -> dict[str, object]:
         """Everything about the decision, for the answer, the proof and the log."""
-        room, largest = self.room, self.counted.largest
-        return {
+        model, count = self.model, self.counted.count
+        found: dict[str, object] = {
             "mode": self.mode.value,
-            "input_tokens": self.counted.tokens,
-            **({} if largest is None else {"largest_prompt": largest}),
-            "exact": self.counted.exact,
+            "input_tokens": count.total,
+            "exact": count.exact,
+            "at_most": count.at_most,
             "counted_by": self.counted.source,
+            "by": count.by.value,
             "reserved": self.reserved,
-            "context_window": room.window,
-            "headroom": room.headroom,
-            "limit": room.limit,
-            "max_input_tokens": room.max_input,
+            "context_window": model.context_window,
+            "headroom": weight_text(model.headroom),
+            "limit": model.usable,
+            "max_input_tokens": model.max_input,
             "remaining": self.remaining,
-            "sources": dict(room.sources),
+            "sources": dict(model.sources),
         }
+        if self.counted.missing is not None:
+            found["missing"] = self.counted.missing
+        if count.largest is not None:
+            found["largest_prompt"] = count.largest
+        if self.guarded is not None:
+            found |= {"basis": self.guarded.basis.value, "uncertain": self.guarded.uncertain.value}
+        return found
 
 
-def judge(call: Call, counted: Counted, room: Room, mode: Mode) -> Verdict:
-    """The figures of a request against its model. The output reserved is what the request asks for.
+def judge(
+    call: Call, counted: Counted, model: ModelFigures, mode: Mode, uncertain: Uncertain = Uncertain.MARGIN
+) -> Verdict:
+    """The guard's answer for a request. The output reserved is what the request asks for.
 
-    An answer has a token at least: servers refuse a prompt that fills the window.
+    An answer has a token at least: servers refuse a prompt that fills the window. Where the server that
+    counts did not answer, only the bound counts.
     """
-    reserved = room.reserve if call.max_output is None else call.max_output
-    return Verdict(counted, max(1, reserved) if call.protocol.output_keys else 0, room, mode)
+    stated = model.reserve_output if call.max_output is None else call.max_output
+    reserved = max(1, stated or 0) if call.protocol.output_keys else 0
+    if model.context_window is None and model.max_input is None:
+        return Verdict(counted, reserved, model, mode, None)
+    limits = Limits(
+        MAX_INTEGER if model.context_window is None else model.context_window,
+        reserved,
+        model.headroom,
+        model.max_input,
+        model.sources,
+    )
+    rule = uncertain if counted.missing is None else Uncertain.BOUND
+    return Verdict(counted, reserved, model, mode, guard(counted.count, limits, rule))
+
+
+def narrowed(model: ModelFigures, other: ModelFigures) -> ModelFigures:
+    """What fits both models; a figure that is unknown of either is the other's."""
+    if other.context_window is None and other.max_input is None:
+        return replace(model, context_window=None, max_input=None)  # unknown, so nothing is promised
+    return replace(
+        model,
+        context_window=_least(model.usable, other.usable),
+        headroom=model.headroom * 0,
+        max_input=_least(model.max_input, other.max_input),
+        max_output=_least(model.max_output, other.max_output),
+        reserve_output=max(
+            (one for one in (model.reserve_output, other.reserve_output) if one is not None), default=None
+        ),
+    )
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return min((figure for figure in (one, other) if figure is not None), default=None)
 
 
 def with_output_limit(call: Call, verdict: Verdict, key: str) -> tuple[Call, Verdict]:
@@ -131,17 +175,16 @@ def with_output_limit(call: Call, verdict: Verdict, key: str) -> tuple[Call, Ver
     own = key if call.protocol.name == "chat" else call.protocol.output_keys[0]
     unlimited = {name: most for name in call.protocol.output_keys if call.body.get(name) is not None}
     bounded = call.with_body({**call.body, **unlimited, own: most})
-    return bounded, judge(bounded, verdict.counted, verdict.room, verdict.mode)
-
-
-def limit_of(window: int | None, headroom: Fraction) -> int | None:
-    """What input and output together may be: the window less its headroom, rounded down."""
-    return None if window is None else int(window * (1 - headroom))
+    uncertain = Uncertain.MARGIN if verdict.guarded is None else verdict.guarded.uncertain
+    return bounded, judge(bounded, verdict.counted, verdict.model, verdict.mode, uncertain)
 
 
 def refusal_of(call: Call, verdict: Verdict) -> Refusal:
-    """The 400 for a request that does not fit, or whose window nobody knows; with the smallest remedies."""
-    room = verdict.room
+    """What a request that may not go is answered, with the smallest remedies.
+
+    400 where it does not fit, or nobody knows the window; 503 where only the server's count is missing.
+    """
+    model, count = verdict.model, verdict.counted.count
     if verdict.budget is None:
         return Refusal(
             400,
@@ -151,19 +194,28 @@ def refusal_of(call: Call, verdict: Verdict) -> Refusal:
             "model",
             verdict.figures(),
         )
+    if verdict.is_missing_count:
+        return Refusal(
+            503,
+            "count_unavailable",
+            f"The request could not be counted: {verdict.counted.missing}. It may be as large as "
+            f"{count.at_most} tokens, and {max(0, verdict.budget)} would fit. Try again shortly.",
+            None,
+            verdict.figures(),
+            headers=((b"retry-after", b"1"),),
+        )
     figures = {**verdict.figures(), "deficit": verdict.deficit, "fixes": remedies(call, verdict)}
     if verdict.counted.parts is not None:
         figures["messages"] = sizes(call, verdict.counted)
-    by_input = room.max_input is not None and (
-        room.limit is None or room.limit - verdict.reserved > room.max_input
-    )
-    limit = room.max_input if by_input else room.limit
+    assert verdict.guarded is not None  # noqa: S101  # there is a budget
+    by_input = verdict.guarded.limits.max_input_binds
+    limit = model.max_input if by_input else model.usable
     assert limit is not None  # noqa: S101  # a budget has one of them
     return over_limit(
-        input_tokens=verdict.counted.in_window,
+        input_tokens=verdict.guarded.tokens,
         reserved=0 if by_input else verdict.reserved,
         limit=limit,
-        window=room.window if room.window is not None else limit,
+        window=model.context_window if model.context_window is not None else limit,
         param=call.protocol.input_key,
         exact=verdict.counted.exact,
         figures=figures,
@@ -173,9 +225,10 @@ def refusal_of(call: Call, verdict: Verdict) -> Refusal:
 def remedies(call: Call, verdict: Verdict) -> list[dict[str, object]]:
     """The single changes that would make it fit, smallest first."""
     found: list[dict[str, object]] = []
-    room, tokens = verdict.room, verdict.counted.in_window
-    free = None if room.limit is None else room.limit - tokens
-    input_fits = room.max_input is None or tokens <= room.max_input
+    model = verdict.model
+    tokens = in_window(verdict.counted.count) if verdict.guarded is None else verdict.guarded.tokens
+    free = None if model.usable is None else model.usable - tokens
+    input_fits = model.max_input is None or tokens <= model.max_input
     if call.protocol.output_keys and input_fits and free is not None and free > 0:
         key = call.limited_by or call.protocol.output_keys[0]
         found.append(
@@ -203,7 +256,7 @@ def sizes(call: Call, counted: Counted) -> list[dict[str, object]]:
             "index": index,
             "role": item.get("role") if isinstance(item, dict) else None,
             "tokens": tokens,
-            "exact": counted.parts_exact,
+            "exact": False,
         }
         for index, (item, tokens) in enumerate(zip(call.parts, counted.parts or (), strict=False))
     ]

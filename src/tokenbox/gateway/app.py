@@ -9,11 +9,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from tokenbox.compose.requests import By, Count
 from tokenbox.gateway.admission import (
     Counted,
     Verdict,
     decision_id,
     judge,
+    narrowed,
     refusal_of,
     with_output_limit,
 )
@@ -33,18 +35,20 @@ from tokenbox.gateway.asgi import (
     json_bytes,
 )
 from tokenbox.gateway.calls import Call, read_call, read_in_time
-from tokenbox.gateway.frames import frame
+from tokenbox.gateway.models import not_served
 from tokenbox.gateway.protocols import PROTOCOLS, Style
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.relay import Outcome, Relay
 from tokenbox.gateway.services import Decision
 from tokenbox.gateway.settings import Mode
 from tokenbox.gateway.upstream import Unreachable, Upstream
+from tokenbox.providers.framing import frame
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from tokenbox.gateway.services import Grant, Services
+    from tokenbox.models import ModelFigures, ModelUse
 
 _MAX_REQUEST_ID = 128
 
@@ -151,8 +155,10 @@ class Request:
         self.was_sent = False
         self.call: Call | None = None
         self.verdict: Verdict | None = None
+        self.use: ModelUse | None = None
+        self.first: Count | None = None
         self.done: dict[str, object] | None = None
-        self.tried: dict[str, int] = {}
+        self.tried: dict[str, Count] = {}
         self.asked: Call | None = None
         self.parent = incoming.header(b"traceparent")
         self.proof: str | None = None
@@ -201,11 +207,13 @@ class Request:
             call = self.call = self.asked = await read_in_time(
                 data, lambda: read_call(self.protocol, data, limits, grant.client_auth)
             )
-            grant.check(call.model)
+            for model in call.models:
+                grant.check(model)
             mode = self._mode(grant, call.model)
             upstream = self.upstream = await services.models.upstream_of(call.model)
             verdict = self.verdict = await self._judged(call, upstream, mode)
-            if mode is not Mode.OBSERVE and (verdict.deficit or verdict.budget is None):
+            self.first = verdict.counted.count
+            if mode is not Mode.OBSERVE and not verdict.fits:
                 call = self.call = await self._fitted(call, upstream, verdict, grant)
             if grant.quotas:
                 call, self.verdict = with_output_limit(call, self.verdict, upstream.limit_key)
@@ -217,49 +225,62 @@ class Request:
     # The steps of the way.
 
     def _mode(self, grant: Grant, model: str) -> Mode:
-        """The header's, if the key may use it; else the key's, the model's, the route's, the gateway's."""
+        """The header's, if the key may use it; else the key's, the model's, the route's, the gateway's.
+
+        A header never opens what is closed: only who is in ``observe`` anyway may ask for it.
+        """
         asked = self.incoming.header(b"x-tokenbox-mode")
         settings = self.services.settings
+        own = grant.mode or settings.own_model(model).mode
+        own = own or settings.modes.get(self.protocol.path, settings.mode)
         if asked is not None:
             if asked not in set(Mode):
                 raise Refusal(
                     400, "invalid_mode", f"x-tokenbox-mode is observe, enforce or fit, not {asked[:40]!r}."
                 )
             mode = Mode(asked)
-            if mode not in grant.modes:
+            if mode not in grant.modes or (mode is Mode.OBSERVE and not grant.may_observe(own)):
                 raise Refusal(403, "mode_not_allowed", f"This key may not use the mode {asked}.")
             return mode
-        if grant.mode is not None:
-            return grant.mode
-        of_model = settings.model(model).mode
-        return settings.modes.get(self.protocol.path, settings.mode) if of_model is None else of_model
+        return own
 
     async def _judged(self, call: Call, upstream: Upstream, mode: Mode) -> Verdict:
         """Count the request as the upstream will, and hold it against what the model can take."""
-        room = await self.services.models.room(upstream, call.model)
+        services = self.services
+        use = self.use = await services.models.use(upstream, call.model)
         try:
-            counted = await self.services.counting.count(call, upstream)
+            counted = await services.counting.count(call, upstream, use)
         except Refusal:
             if mode is not Mode.OBSERVE:
                 raise
-            counted = Counted(len(call.data) // 4, exact=False, source="bytes / 4")  # it refuses nothing
-        return judge(call, counted, room, mode)
+            size = len(call.data)  # it refuses nothing
+            counted = Counted(Count(size // 4, exact=False, at_most=size, by=By.CHARS4), "bytes / 4")
+        return judge(call, counted, await self._model(call, upstream, use), mode, services.settings.uncertain)
+
+    async def _model(self, call: Call, upstream: Upstream, use: ModelUse) -> ModelFigures:
+        """What the model can take; of several that may answer, what the smallest can."""
+        model: ModelFigures = use
+        for name in call.fallbacks:
+            if upstream.settings.models and not upstream.settings.serves(name):
+                raise not_served(name)
+            model = narrowed(model, await self.services.models.use(upstream, name))
+        return model
 
     async def _fitted(self, call: Call, upstream: Upstream, verdict: Verdict, grant: Grant) -> Call:
         """The call made to fit, in the mode ``fit``; else a refusal."""
-        if verdict.mode is not Mode.FIT or verdict.budget is None:
-            raise refusal_of(call, await self._with_parts(call, upstream, verdict))
-        fitted = await self.services.fitting.fit(call, upstream, verdict, grant, self.tried)
+        assert self.use is not None  # noqa: S101  # judged before
+        if verdict.mode is not Mode.FIT or verdict.budget is None or verdict.is_missing_count:
+            raise refusal_of(call, await self._with_parts(call, verdict, self.use))
+        fitted = await self.services.fitting.fit(call, upstream, self.use, verdict, grant, self.tried)
         if fitted is None:
-            raise refusal_of(call, await self._with_parts(call, upstream, verdict))
-        self.verdict = judge(fitted.call, fitted.counted, verdict.room, verdict.mode)
-        self.done = fitted.record
+            raise refusal_of(call, await self._with_parts(call, verdict, self.use))
+        self.verdict, self.done = fitted.verdict, fitted.record
         return fitted.call
 
-    async def _with_parts(self, call: Call, upstream: Upstream, verdict: Verdict) -> Verdict:
+    async def _with_parts(self, call: Call, verdict: Verdict, use: ModelUse) -> Verdict:
         """The verdict with the size of each message; counted only for a refusal."""
-        counted = await self.services.counting.with_parts(call, upstream, verdict.counted)
-        self.verdict = Verdict(counted, verdict.reserved, verdict.room, verdict.mode)
+        parts = await self.services.counting.parts(call, use)
+        self.verdict = replace(verdict, counted=replace(verdict.counted, parts=parts))
         return self.verdict
 
     async def _answered(self, call: Call, upstream: Upstream, grant: Grant, account: Any) -> None:  # noqa: ANN401
@@ -299,8 +320,10 @@ class Request:
 
     async def _proven(self, refusal: Refusal | None) -> None:
         """Where proofs are asked for: one of this decision. Raises :class:`Refusal` if it cannot be kept."""
-        if self.asked is not None and self.verdict is not None:
-            decision = Decision(self.asked, self.call, self.verdict, self.done, self.tried, refusal)
+        if self.asked is not None and self.first is not None and self.verdict is not None:
+            decision = Decision(
+                self.asked, self.first, self.call, self.verdict, self.done, self.tried, refusal
+            )
             self.proof = await self.services.prove(decision)
 
     # What the client learns.

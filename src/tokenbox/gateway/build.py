@@ -10,11 +10,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.__about__ import __version__
 from tokenbox.catalog import price as catalog_price
+from tokenbox.conversation.calibration import Calibration
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.accounts import QuotaAccounts
 from tokenbox.gateway.app import Gateway
@@ -23,7 +24,6 @@ from tokenbox.gateway.books import Books
 from tokenbox.gateway.counting import RequestCounting
 from tokenbox.gateway.door import KeyDoor
 from tokenbox.gateway.fitting import PolicyFitting
-from tokenbox.gateway.local import LocalCounts
 from tokenbox.gateway.metrics import Metrics
 from tokenbox.gateway.models import UpstreamModels
 from tokenbox.gateway.refusals import Refusal
@@ -34,7 +34,8 @@ from tokenbox.gateway.summaries import ModelSummaries
 from tokenbox.gateway.traces import traces_from
 from tokenbox.gateway.upstream import Upstream
 from tokenbox.ledger.call import time_text
-from tokenbox.providers.kinds import Kind
+from tokenbox.providers.kinds import UNKNOWN
+from tokenbox.store.leases import LeasedQuotas
 from tokenbox.store.quotas import SqlQuotas
 from tokenbox.store.redis_quotas import RedisQuotas
 from tokenbox.store.stores import open_store
@@ -45,16 +46,14 @@ if TYPE_CHECKING:
     from datetime import date
 
     from tokenbox.catalog import Price
-    from tokenbox.gateway.counting import Local
     from tokenbox.gateway.log import Log
     from tokenbox.gateway.services import Accounts, Attempt, Decision, Door, Grant
     from tokenbox.gateway.settings import Settings
     from tokenbox.ledger.quota import Take
+    from tokenbox.models import ModelUse
+    from tokenbox.store.bundles import Bundles
     from tokenbox.store.quotas import QuotaStore
     from tokenbox.store.stores import Store
-
-# Kinds whose servers have llama.cpp's /tokenize.
-_TOKENIZES = frozenset({Kind.LLAMA_CPP})
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +92,16 @@ class Standing:
         self.log = log
         self.metrics = Metrics(__version__)
         self.traces = traces_from(os.environ)
-        self.local_counts = LocalCounts(settings)
-        self.counting = RequestCounting(self.local, settings.limits)
-        self.fitting = PolicyFitting(
-            self.counting, self.local, ModelSummaries(self), settings.fit, settings.low_water
-        )
+        self.counting = RequestCounting(settings.limits, Calibration())
+        self.fitting = PolicyFitting(self.counting, ModelSummaries(self), settings.fit, settings.low_water)
+        self.bundles = bundles_of(settings)
         self.asking = AskForUsage()
         self.upstreams: Sequence[Upstream] = ()
         self.models: UpstreamModels
         self.door: Door = OpenDoor()
         self.accounts: Accounts = NoAccounts()
         self.books: Books
+        self.quotas: LeasedQuotas
         self._loop: asyncio.AbstractEventLoop
 
     async def open(self) -> None:
@@ -117,18 +115,17 @@ class Standing:
         self.books.start()
         if self.settings.keys_required:
             self.door = KeyDoor(store.keys, now, self.stores.threads)
-        self.accounts = QuotaAccounts(
-            self.stores.quotas, now, self.price, self.books.settle_later, self.settings.when_away
-        )
+        self.quotas = LeasedQuotas(self.stores.quotas, time.monotonic, self.books.settle_later)
+        self.accounts = QuotaAccounts(self.quotas, now, self.price, self.settings.when_away)
         self._gauges()
         self.log.write("started", upstreams=[upstream.name for upstream in self.upstreams])
 
     async def close(self) -> None:
         """After the last request: everything that was recorded is drained, as far as the store takes it."""
+        with suppress(TokenboxError):
+            await self.quotas.close()
         await asyncio.to_thread(self.books.stop)
         await self.models.close()
-        with suppress(TokenboxError):
-            await self.stores.quotas.close()
         self.stores.threads.close()
         self.fitting.close()
         self.stores.store.close()
@@ -151,20 +148,10 @@ class Standing:
         self.settings = settings
         self.upstreams = upstreams
         self.models.become(settings, upstreams)
-        self.local_counts.become(settings)
         self.fitting.become(settings.fit, settings.low_water)
         self.log.write("reloaded", upstreams=[upstream.name for upstream in upstreams])
 
     # What requests ask.
-
-    def local(self, upstream: Upstream, model: str) -> Local:  # one day by upstream
-        """What counts for the model in this process."""
-        try:
-            return self.local_counts.of(model)
-        except TokenboxError as error:
-            raise Refusal(
-                503, error.code, f"The model {model[:100]!r} cannot be counted: {error.message}"
-            ) from None
 
     def price(self, model: str, at: datetime, input_tokens: int) -> Price | None:
         """What the model costs on that day, for a request of that size."""
@@ -183,14 +170,11 @@ class Standing:
 
     async def prove(self, decision: Decision) -> str | None:
         """The id of the bundle that proves a decision; None where none is asked for."""
-        folder = self.settings.proof
-        if folder is None:
+        settings, bundles = self.settings, self.bundles
+        if bundles is None:
             return None
         from tokenbox.gateway.evidence import of_request  # noqa: PLC0415  # only where it is asked for
-        from tokenbox.store.bundles import Bundles  # noqa: PLC0415
 
-        settings = self.settings
-        bundles = Bundles(folder, texts=settings.proof_texts)
         try:
             written = await asyncio.to_thread(
                 lambda: bundles.write(of_request(decision, settings.fit, settings.low_water))
@@ -212,6 +196,7 @@ class Standing:
         """Metrics, log and ledger, once per request, whatever came of it."""
         seconds = time.monotonic() - request.started_at
         self.metrics.observe(request, refusal, seconds)
+        self._calibrate(request)
         if request.was_sent:
             try:
                 self.books.ended(request)
@@ -219,6 +204,32 @@ class Standing:
                 self.log.write("spool_failed", error=error.message)
         self.log.request(request, refusal, seconds)
         self.traces.request(request, refusal, request.parent)
+
+    def _calibrate(self, request: Attempt) -> None:
+        """Say what was admitted on an estimate, and which exact count was not what the upstream reported."""
+        verdict, call, upstream = request.verdict, request.call, request.upstream
+        if not request.was_sent or verdict is None or call is None or upstream is None:
+            return
+        count, guarded = verdict.counted.count, verdict.guarded
+        if not count.exact:
+            basis = "unknown" if guarded is None else guarded.basis.value
+            self.metrics.estimated(upstream.name, count.by.value, basis)
+            self.log.write(
+                "admitted_on_estimate",
+                id=request.request_id,
+                model=call.model[:200],
+                upstream=upstream.name,
+                by=count.by.value,
+                basis=basis,
+                input_tokens=count.total,
+                at_most=count.at_most,
+            )
+        usage = request.outcome.usage
+        if usage is not None and usage.input_tokens is not None:
+            said = self.counting.reported(upstream, call, verdict.counted, usage.input_tokens)
+            if said is not None:
+                self.metrics.miscounted(upstream.name)
+                self.log.write("count_differs", id=request.request_id, message=said)
 
     # What its own routes ask.
 
@@ -255,16 +266,16 @@ class Standing:
             ]
         return [item for item in listed if grant.allows(item["id"])]
 
-    def tokenizer_of(self, upstream: Upstream, model: str) -> str | None:
-        """The name of what counts for a model here, else where the upstream tokenizes; None without both."""
-        local = self.local(upstream, model)
-        if local.certain or local.format is not None:
-            return local.tokenizer.identity.name
-        tokenizes = upstream.kind in (Kind.LLAMA_CPP, Kind.VLLM, Kind.SGLANG, Kind.TGI)
-        return f"{upstream.name}:/tokenize" if tokenizes else None
+    def tokenizer_of(self, upstream: Upstream, use: ModelUse) -> str | None:
+        """Where the upstream tokenizes, else the name of what counts for a model here."""
+        kind = upstream.kind
+        tokenizes = kind is not None and kind.text_count is not None and kind.name != UNKNOWN
+        if tokenizes and not use.exact:
+            return f"{upstream.name}:/tokenize"
+        return None if use.tokenizer is None else use.tokenizer.identity.name
 
     def speaks_tokenize(self, upstream: Upstream) -> bool:
-        return upstream.kind in _TOKENIZES
+        return upstream.kind is not None and upstream.kind.tokenizes
 
     def _settle(self, reservation: str, takes: Sequence[Take]) -> None:
         """From the books' thread; the store's connections belong to the event loop."""
@@ -292,6 +303,17 @@ class Standing:
             "spool_files_waiting", "Files not drained into the store.", lambda: self.books.waiting
         )
         self.metrics.gauge("tasks", "Tasks of the event loop.", lambda: len(asyncio.all_tasks(self._loop)))
+
+
+def bundles_of(settings: Settings) -> Bundles | None:
+    """Where proofs go, and the keys that sign them; None where none is asked for. Raises ``KeyInvalid``."""
+    if settings.proof is None:
+        return None
+    from tokenbox.store import bundles  # noqa: PLC0415  # only where proof is asked for
+    from tokenbox.store.key_files import read_signer  # noqa: PLC0415
+
+    signers = [read_signer(Path(path)) for path in settings.proof_keys]
+    return bundles.Bundles(settings.proof, texts=settings.proof_texts, signers=signers)
 
 
 def _places(error: Exception) -> list[str]:

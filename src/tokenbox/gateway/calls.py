@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tokenbox.gateway.refusals import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tokenbox.gateway.protocols import Protocol
     from tokenbox.gateway.settings import Limits
@@ -32,13 +33,19 @@ _UNLIMITED = -1
 # Where a request says how many answers it wants: of the best of so many it is shown n, and all are made; the
 # last is llama.cpp's own.
 _CHOICES = ("n", "best_of", "n_cmpl")
+# Where a request names models that may answer in place of its own.
+_FALLBACKS = ("models", "fallbacks")
+_MOST_FALLBACKS = 8
+# Tiers that cost no more than the listed price: by OpenAI and Anthropic, flex and batch cost half of it.
+PRICED_TIERS = ("auto", "default", "standard_only", "flex", "batch")
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
     """What a client asks: ``body`` is its JSON as an object, ``data`` the very bytes.
 
-    ``choices``: how many answers are made in all, of all its prompts.
+    ``choices``: how many answers are made in all, of all its prompts. ``fallbacks``: other models that may
+    answer in place of ``model``, as OpenRouter and LiteLLM read them in a request.
     """
 
     protocol: Protocol
@@ -49,6 +56,12 @@ class Call:
     max_output: int | None
     choices: int
     client_auth: Headers = field(default=(), repr=False)
+    fallbacks: tuple[str, ...] = ()
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Every model that may answer."""
+        return (self.model, *self.fallbacks)
 
     @property
     def input(self) -> Any:  # noqa: ANN401  # whatever the client sent
@@ -99,9 +112,13 @@ def read_call(protocol: Protocol, data: bytes, limits: Limits, client_auth: Head
     body = read_object(data, limits)
     model = body.get("model")
     if not isinstance(model, str) or not model:
+        check_keys(body)
         raise bad("model is missing: it names the model that is to answer.", "model")
-    if len(model) > _LONGEST_NAME or not model.isprintable():  # it goes to logs and databases
+    if not _is_name(model):
         raise bad(f"model is a name of at most {_LONGEST_NAME} printable characters.", "model")
+    check_keys(body)
+    fallbacks = _fallbacks(body)
+    check_service_tier(body)
     key = protocol.input_key
     if key not in body and protocol.needs_input:
         raise bad(f"{key} is missing.", key)
@@ -114,7 +131,7 @@ def read_call(protocol: Protocol, data: bytes, limits: Limits, client_auth: Head
     if stream is not None and not isinstance(stream, bool):
         raise bad(f"stream is true or false, not {_shown(stream)}.", "stream")
     most = _max_output(protocol, body)
-    call = Call(protocol, model, body, data, stream is True, most, _choices(body), client_auth)
+    call = Call(protocol, model, body, data, stream is True, most, _choices(body), client_auth, fallbacks)
     return replace(call, choices=call.choices * len(call.prompts)) if protocol.takes_prompts else call
 
 
@@ -152,6 +169,131 @@ def bad(message: str, param: str | None = None) -> Refusal:
     """The refusal of a request that is not what its API says."""
     is_name = param is not None and message.startswith(param)
     return Refusal(400, "invalid_request", message if is_name else message[0].upper() + message[1:], param)
+
+
+def check_keys(body: Mapping[str, Any]) -> None:
+    """Refuse keys that differ from a known one only in case (400).
+
+    Servers in Go read ``Messages`` as ``messages``, others ignore it: what one reader counts, another sends.
+    What stands below a tool's schema, arguments or metadata has names of the client's own.
+    """
+    for value in _objects_of(body, _BODY):
+        for key in value:
+            if key not in KNOWN and (known := _FOLDED.get(key.casefold())) is not None:
+                raise bad(f"{key[:60]!r} is spelled {known!r}. Send it so, or leave it out.", known)
+
+
+# Where a request has objects whose keys servers know, as paths from the body.
+_Places = Mapping[str, "_Places"]
+_PART: _Places = {
+    key: {}
+    for key in (
+        *("source", "image_url", "input_audio", "file", "function", "cache_control", "text"),
+        *("content", "output", "citations", "refusal"),
+    )
+}
+_PARTS: _Places = {**_PART, "content": _PART, "output": _PART}
+_FUNCTION: _Places = {"function": {}}
+_MESSAGE: _Places = {
+    **_PARTS,
+    "content": _PARTS,
+    "output": _PARTS,
+    "summary": _PART,
+    "tool_calls": _FUNCTION,
+    "function_call": {},
+    "audio": {},
+    "reasoning_details": {},
+}
+_BODY: _Places = {
+    "messages": _MESSAGE,
+    "input": _MESSAGE,
+    "system": _PART,
+    "instructions": _MESSAGE,
+    "tools": {"function": {}, "cache_control": {}, "custom": {}},
+    "functions": {},
+    "stream_options": {},
+    "response_format": {"json_schema": {}},
+    "text": {"format": {}},
+    "thinking": {},
+    "reasoning": {},
+    "options": {},
+    "prediction": _PARTS,
+    "prompt": {},
+    "documents": {},
+}
+
+
+def _objects_of(value: object, places: _Places) -> Iterator[Mapping[str, Any]]:
+    """The objects at ``places`` in ``value``; a list stands for its items."""
+    if isinstance(value, list):
+        for item in value:
+            if isinstance(item, dict | list):
+                yield from _objects_of(item, places)
+    elif isinstance(value, dict):
+        yield value
+        for key in value.keys() & places.keys():
+            if isinstance(value[key], dict | list):
+                yield from _objects_of(value[key], places[key])
+
+
+# Keys of the APIs' requests that make a difference to what is read, counted, charged or who answers.
+KNOWN = frozenset(
+    """
+    add_generation_prompt add_special_tokens annotations api_base api_key arguments audio base_url
+    best_of budget_tokens cache_control cache_prompt call_id chat_template chat_template_kwargs
+    citations content context context_management continue_final_message conversation custom data
+    description detail documents echo effort enabled encrypted_content exclude fallbacks file
+    file_data file_id file_url filename format frequency_penalty function function_call functions
+    grammar guided_grammar guided_json guided_regex id image_url include include_usage input
+    input_audio input_extra input_prefix input_schema input_suffix instructions json_schema
+    keep_alive max_completion_tokens max_input_tokens max_output_tokens max_prompt_tokens max_tokens
+    max_tool_calls mcp_servers media_type messages metadata mm_processor_kwargs modalities model
+    models n n_cmpl n_ctx n_keep n_predict name num_ctx num_keep num_predict options output
+    parallel_tool_calls parameters phase plugins prediction presence_penalty previous_response_id
+    prompt prompt_cache_key prompt_embeds prompt_template provider raw reasoning reasoning_content
+    reasoning_details reasoning_effort reasoning_format refusal response_format role route
+    safety_identifier schema seed server_tools service_tier signature source start_tag status stop
+    stop_sequences store stream stream_options strict structured_outputs suffix summary system
+    temperature template text think thinking thinking_budget timeout token_ids tokens tool_call_id
+    tool_calls tool_choice tool_name tool_resources tool_use_id tools top_k top_logprobs top_p
+    transforms truncate truncate_prompt_tokens truncation type url use_beam_search user variables
+    verbosity web_search_options
+    """.split()  # noqa: SIM905  # a list of so many quoted words is not read by anybody
+)
+_FOLDED = {key.casefold(): key for key in KNOWN}
+
+
+def _fallbacks(body: Mapping[str, Any]) -> tuple[str, ...]:
+    """Other models that may answer. Raises :class:`Refusal` (400) for what does not name models."""
+    found: list[str] = []
+    for key in _FALLBACKS:
+        value = body.get(key)
+        if value is None:
+            continue
+        if not isinstance(value, list) or not all(_is_name(name) for name in value):
+            raise bad(f"{key} is a list of names of models, so that each can be checked.", key)
+        found += value
+    if len(found) > _MOST_FALLBACKS:
+        raise bad(f"at most {_MOST_FALLBACKS} other models may be named, not {len(found)}.", "models")
+    return tuple(dict.fromkeys(name for name in found if name != body.get("model")))
+
+
+def _is_name(value: object) -> bool:
+    """Names go to logs and databases."""
+    return isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME and value.isprintable()
+
+
+def check_service_tier(body: Mapping[str, Any]) -> None:
+    """Refuse a tier that costs more than the price that quotas and the ledger charge (403)."""
+    tier = body.get("service_tier")
+    if tier is not None and not (isinstance(tier, str) and tier in PRICED_TIERS):
+        raise Refusal(
+            403,
+            "service_tier_unpriced",
+            f"service_tier {_shown(tier)} has a price that is not known here. Use one of: "
+            f"{', '.join(PRICED_TIERS)}.",
+            "service_tier",
+        )
 
 
 def _choices(body: dict[str, Any]) -> int:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tokenbox.config import load
 from tokenbox.config.errors import Code, ConfigError
-from tokenbox.config.trust import may_have_key
+from tokenbox.config.trust import may_have_key, own_paths
 from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.settings import Fit, Limits, Mode, ModelSettings, Settings, UpstreamSettings, WhenAway
+from tokenbox.policy.guard import Uncertain
 from tokenbox.providers.target import root_of
 
 if TYPE_CHECKING:
@@ -62,12 +63,14 @@ def settings_from(
         low_water=cast("LowWater", low_water),
         proof=str(Path(folder) / PROOFS) if config.value("proof.write") is True else None,
         proof_texts=config.value("proof.texts") is True,
+        proof_keys=tuple(map(str, own_paths(config.setting("proof.sign_with")))),
         fit=tuple(Fit(str(step)) for step in config.value("gateway.fit")),  # type: ignore[attr-defined]
         summary_model=_text(config, "gateway.summary_model"),
         database=database,
         redis=_text(config, "gateway.redis"),
         state=state or str(_state_folder()),
         keys_required=keys is True or (keys is None and not is_loopback(host)),
+        uncertain=Uncertain(str(config.value("policy.uncertain"))),
         when_away=WhenAway(str(config.value("gateway.when_away"))),
         prices=config.catalog_prices(),
     )

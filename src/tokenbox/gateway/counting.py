@@ -1,34 +1,47 @@
 """What a request counts, as its upstream will count it.
 
-In this order: a template and tokenizer that the operator named, here; the upstream's own count, where it has
-one; the published rules of OpenAI's models, here; characters / 4. The last two are estimates and say so.
+A model's own files, which the operator named, count here. Else the upstream's own count is asked for, where
+its kind has one. Else the model's counter estimates. If an upstream that counts does not answer, the count is
+an estimate that says so, and a guard goes by its bound.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from tokenbox.compose.counting import Counter
-from tokenbox.content.message import InvalidMessage, UndeclaredCost
+from tokenbox.compose.bound import Bound
+from tokenbox.compose.remembered import COUNTS
+from tokenbox.compose.requests import By, Count
+from tokenbox.content.items import texts_in
+from tokenbox.content.message import InvalidMessage
+from tokenbox.content.request import FREE_FIELDS, costly_fields, read_request
+from tokenbox.conversation.calibration import Counted as CountedFor
+from tokenbox.conversation.markers import MarkersFormat
+from tokenbox.conversation.pieces import MEDIA
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.admission import Counted
 from tokenbox.gateway.refusals import Refusal
-from tokenbox.gateway.shapes import as_chat, media_in, texts_of
-from tokenbox.providers.kinds import ROWS, Kind
-from tokenbox.providers.shapes import at, count_at
+from tokenbox.providers.memory import Outcome
+from tokenbox.providers.server import count_request
+from tokenbox.providers.shapes import at
+from tokenbox.tokenizers.registry import get
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from tokenbox.content.request import Request
+    from tokenbox.conversation.calibration import Calibration
     from tokenbox.gateway.calls import Call
     from tokenbox.gateway.settings import Limits
     from tokenbox.gateway.upstream import Upstream
-    from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
+    from tokenbox.models import ModelUse
+    from tokenbox.providers.memory import Reply
+    from tokenbox.providers.server import ServerCount
+    from tokenbox.tokenizers.protocol import Tokenizer
 
 Answer = TypeVar("Answer")
 
@@ -37,226 +50,182 @@ _COUNTERS = ThreadPoolExecutor(max(2, os.cpu_count() or 2), thread_name_prefix="
 
 # Bytes of a body that are counted at once without holding up other requests; more are counted in a thread.
 INLINE = 32_768
-# What an image, a file or a recording counts where nobody says it: an estimate, and said to be one.
-MEDIA = 1_000
-
-
-class Format(Protocol):
-    """Counts a chat request whole, here."""
-
-    def exact_for(
-        self, messages: Sequence[Any], tools: Sequence[Mapping[str, Any]] | None = None
-    ) -> bool: ...
-
-    def count_messages(
-        self, messages: Sequence[Any], tools: Sequence[Mapping[str, Any]] | None = None
-    ) -> int: ...
-
-    @property
-    def identity(self) -> TokenizerIdentity: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Local:
-    """How a model is counted here.
-
-    ``format`` None: only plain texts can be. ``certain``: goes before the upstream's own count, because the
-    operator named it.
-    """
-
-    tokenizer: Tokenizer
-    format: Format | None
-    name: str
-    certain: bool
-
-    @property
-    def identity(self) -> TokenizerIdentity:
-        """Of what counts: the format, where there is one."""
-        return self.tokenizer.identity if self.format is None else self.format.identity
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """How a server counts: the path, what to send, where the number is."""
-
-    path: str
-    body: Callable[[Call], dict[str, Any]]
-    read: Callable[[object], int | None]
-    exact: bool = True
-
-
-def _whole(call: Call) -> dict[str, Any]:
-    return {key: value for key, value in call.body.items() if key not in ("stream", "stream_options")}
-
-
-def _only(*names: str) -> Callable[[Call], dict[str, Any]]:
-    return lambda call: {name: call.body[name] for name in names if name in call.body}
-
-
-def _input_tokens(answer: object) -> int | None:
-    return count_at(answer, "input_tokens")
-
-
-def _count(answer: object) -> int | None:
-    return count_at(answer, "count")
-
-
-def _tokens(answer: object) -> int | None:
-    found = at(answer, "tokens")
-    return len(found) if isinstance(found, list) else None
-
-
-def _prompt(field: str, **fixed: object) -> Callable[[Call], dict[str, Any]]:
-    return lambda call: {field: call.input, "model": call.model, **fixed}
-
-
-_TEMPLATED = (
-    "model",
-    "messages",
-    "tools",
-    "chat_template_kwargs",
-    "add_generation_prompt",
-    "continue_final_message",
-)
-_ANTHROPIC = ("model", "messages", "system", "tools", "tool_choice", "thinking")
-_RESPONSES = (
-    *("model", "input", "instructions", "tools", "tool_choice", "previous_response_id", "conversation"),
-    *("reasoning", "text", "truncation", "parallel_tool_calls"),
-)
-
-WAYS: Mapping[tuple[Kind, str], Way] = {
-    (Kind.LLAMA_CPP, "chat"): Way("/v1/chat/completions/input_tokens", _whole, _input_tokens),
-    (Kind.LLAMA_CPP, "responses"): Way("/v1/responses/input_tokens", _whole, _input_tokens),
-    (Kind.LLAMA_CPP, "messages"): Way("/v1/messages/count_tokens", _whole, _input_tokens),
-    (Kind.LLAMA_CPP, "completions"): Way(
-        "/tokenize", _prompt("content", add_special=True, parse_special=True), _tokens
-    ),
-    (Kind.LLAMA_CPP, "embeddings"): Way(
-        "/tokenize", _prompt("content", add_special=True, parse_special=True), _tokens
-    ),
-    (Kind.VLLM, "chat"): Way("/tokenize", _only(*_TEMPLATED), _count),
-    (Kind.VLLM, "messages"): Way("/v1/messages/count_tokens", _only(*_ANTHROPIC), _input_tokens),
-    (Kind.VLLM, "completions"): Way("/tokenize", _prompt("prompt"), _count),
-    (Kind.VLLM, "embeddings"): Way("/tokenize", _prompt("prompt"), _count),
-    (Kind.SGLANG, "chat"): Way("/tokenize", _only(*_TEMPLATED), _count),
-    (Kind.SGLANG, "completions"): Way("/tokenize", _prompt("prompt"), _count),
-    (Kind.TGI, "chat"): Way(
-        "/chat_tokenize",
-        _only(*_TEMPLATED),
-        lambda answer: len(a) if isinstance(a := at(answer, "tokenize_response"), list) else None,
-    ),
-    # "The token count should be considered an estimate", says Anthropic's documentation of it.
-    (Kind.ANTHROPIC, "messages"): Way(
-        "/v1/messages/count_tokens", _only(*_ANTHROPIC), _input_tokens, exact=False
-    ),
-    (Kind.OPENAI, "responses"): Way("/v1/responses/input_tokens", _only(*_RESPONSES), _input_tokens),
-}
-# Questions to an upstream for one request: of more prompts or messages, sizes are counted here.
-ASKED_AT_ONCE = 32
-# Statuses that say that a server has no such count.
-_UNSUPPORTED = frozenset({404, 405, 501})
+# Questions to an upstream at a time, for one request of several prompts.
+BATCH = 32
+# What makes it worth looking for images and files in messages.
+_MEDIA_MARKS = (b"image", b"audio", b"file", b"document", b"video")
 _OK = 200
+_MISSING = {
+    Outcome.NOT_NOW: "it is not available just now",
+    Outcome.TIMED_OUT: "it did not answer in time",
+    Outcome.NOT_THIS: "it refuses to count this request",
+}
 
 
 class RequestCounting:
-    """Counts requests. ``local`` gives what this process can count a model with."""
+    """Counts requests. ``calibration``: what answers reported of earlier counts."""
 
-    def __init__(self, local: Callable[[Upstream, str], Local], limits: Limits) -> None:
-        self._local = local
+    def __init__(self, limits: Limits, calibration: Calibration) -> None:
         self._limits = limits
-        self._unsupported: set[tuple[str, str]] = set()
+        self._calibration = calibration
         # Tokenizers that have loaded all they need. Loading takes seconds, so it is never done in the loop.
         self._loaded: set[int] = set()
 
-    async def count(self, call: Call, upstream: Upstream) -> Counted:
+    async def count(self, call: Call, upstream: Upstream, use: ModelUse) -> Counted:
         """The count of the whole. Raises :class:`Refusal` for what cannot be counted at all."""
-        local = self._local(upstream, call.model)
-        if local.certain:
-            return await self._here(call, local)
-        counted = await self._there(call, upstream)
-        return await self._here(call, local) if counted is None else counted
+        try:
+            return await self._count(call, upstream, use)
+        except TokenboxError as error:
+            raise Refusal(400, error.code, error.message) from None
 
-    async def with_parts(self, call: Call, upstream: Upstream, counted: Counted) -> Counted:
-        """``counted`` with the size of each item alone, counted here."""
-        if counted.parts is not None:
-            return counted
-        texts = ["\n".join(texts_of(item)) for item in call.parts]
-        if counted.identity is None and (sizes := await self._texts_there(texts, call, upstream)):
-            return replace(counted, parts=sizes, parts_exact=True)
-        tokenizer = self._local(upstream, call.model).tokenizer
-        size = sum(map(len, texts))
-        parts = await self._in_time(tokenizer, size, lambda: tuple(tokenizer.count_batch(texts)))
-        return replace(counted, parts=parts, parts_exact=tokenizer.identity.exact)
+    async def _count(self, call: Call, upstream: Upstream, use: ModelUse) -> Counted:
+        kind = upstream.kind
+        if _is_ids_only(call):
+            return await self._ids(call, upstream, use)
+        if use.exact or kind is None or call.protocol.api not in kind.counts:
+            return await self._checked(call, upstream, use, await self._here(call, upstream, use))
+        there = await self._there(call, upstream, use)
+        if isinstance(there, Counted):
+            return await self._checked(call, upstream, use, there)
+        here = await self._here(call, upstream, use)
+        if there is Outcome.UNSUPPORTED:
+            return await self._checked(call, upstream, use, here)
+        missing = f"the upstream {upstream.name!r} counts for {call.model[:100]!r}, and {_MISSING[there]}"
+        bounded = await self._bounded(call, use, here.count.total)
+        return replace(here, count=replace(here.count, exact=False, at_most=bounded), missing=missing)
 
-    async def _texts_there(self, texts: list[str], call: Call, upstream: Upstream) -> tuple[int, ...] | None:
-        """The upstream's counts of a few texts; None where it has none, or cannot be asked now."""
-        way = ROWS[upstream.kind].text_counting if upstream.kind is not Kind.AUTO else None
-        if way is None or not way.exact or len(texts) > ASKED_AT_ONCE:
-            return None
-        bodies = [{way.text_field: text, "model": call.model, **way.fixed} for text in texts]
-        answers = await asyncio.gather(*(upstream.ask(way.path, body, call.client_auth) for body in bodies))
-        sizes = [way.read(answer) for status, answer in answers if status == _OK]
-        known = tuple(size for size in sizes if size is not None)
-        return known if len(known) == len(texts) else None
+    async def parts(self, call: Call, use: ModelUse) -> tuple[int, ...]:
+        """About what each message or prompt is alone."""
+        tokenizer = texts_of(use)
 
-    async def _here(self, call: Call, local: Local) -> Counted:
+        def sizes() -> tuple[int, ...]:
+            texts = ["\n".join(texts_in(part)) for part in call.parts]
+            ids = [len(part) if _are_ids(part) else 0 for part in call.parts]
+            return tuple(map(sum, zip(tokenizer.count_batch(texts), ids, strict=True)))
+
+        return await self._in_time(tokenizer, len(call.data), sizes)
+
+    async def tokens_of(self, call: Call, upstream: Upstream, use: ModelUse, counted: Counted) -> Any:  # noqa: ANN401  # JSON
+        """Which tokens a text or a chat is: as many as were counted; None where nobody can say which.
+
+        Raises ``TokenboxError`` for a text that has none, such as half a character.
+        """
+        text, tokenizer = call.input, texts_of(use)
+        if isinstance(text, str) and counted.identity is not None and tokenizer.identity.exact:
+            found: object = await asyncio.to_thread(tokenizer.encode, text)
+        else:
+            found = await _said(call, upstream)
+        return found if isinstance(found, list) and len(found) == counted.tokens else None
+
+    def reported(self, upstream: Upstream, call: Call, counted: Counted, tokens: int | None) -> str | None:
+        """Compare a count with what the upstream reported. The first difference, in words; else None."""
+        if counted.count.largest is not None:
+            return None  # servers differ in what they report of several prompts
+        key = _key(call, upstream, counted)
+        difference = self._calibration.compare(key, counted.count, tokens)
+        return None if difference is None else str(difference)
+
+    # Here.
+
+    async def _here(self, call: Call, upstream: Upstream, use: ModelUse) -> Counted:
         """Counted in this process; a long text in a thread, where it holds nobody up."""
+        counter = use.counter
+        count = await self._in_time(texts_of(use), len(call.data), lambda: count_here(call, use))
+        is_own = use.exact or (upstream.kind is not None and upstream.kind.name == "openai")
+        if count.exact and not is_own:
+            # Of a server that nobody knows, neither the format nor the vocabulary is proven.
+            count = replace(count, exact=False, at_most=await self._bounded(call, use, count.total))
+        return Counted(count, counter.identity.name, counter.identity)
+
+    async def _bounded(self, call: Call, use: ModelUse, total: int) -> int:
+        """What it counts at most, whoever counts: by bytes, unless the model's vocabulary is its own."""
+        bound = Bound(use.tokenizer if use.exact else None)
         size = len(call.data)
+        return max(total, await self._in_time(texts_of(use), size, lambda: bound.request(_request(call))))
+
+    async def _ids(self, call: Call, upstream: Upstream, use: ModelUse) -> Counted:
+        """Tokens, which nobody has to count."""
+        sizes = [len(prompt) for prompt in call.prompts]
+        largest = max(sizes) if len(sizes) > 1 else None
+        counted = Count(sum(sizes), exact=True, at_most=sum(sizes), by=By.TEXT, largest=largest)
+        rest = {key: value for key, value in call.body.items() if key != call.protocol.input_key}
+        if rest.keys() <= FREE_FIELDS:
+            return Counted(counted, "the request's own tokens", use.counter.identity)
+        return await self._here(call, upstream, use)
+
+    # There.
+
+    async def _there(self, call: Call, upstream: Upstream, use: ModelUse) -> Counted | Outcome:
+        """The upstream's own count; else why there is none."""
         if call.protocol.takes_prompts:
-            tokenizer, prompts = local.tokenizer, call.prompts
-            sizes = await self._in_time(
-                tokenizer, size, lambda: [_prompt_tokens(prompt, tokenizer) for prompt in prompts]
-            )
-            exact = tokenizer.identity.exact or all(map(_are_tokens, prompts))
-            return replace(_of_prompts(sizes, local.name, exact=exact), identity=local.identity)
-        tokens, exact = await self._in_time(local.tokenizer, size, lambda: self._count_here(call, local))
-        return Counted(tokens, exact, local.name, identity=local.identity)
+            return await self._prompts_there(call, upstream, use)
+        reply = await self._asked(call, upstream, call.body)
+        if reply.value is None:
+            return reply.outcome
+        return await self._completed(call, upstream, use, reply.value, [reply.value.tokens])
+
+    async def _prompts_there(self, call: Call, upstream: Upstream, use: ModelUse) -> Counted | Outcome:
+        """Each prompt alone, in batches; tokens are counted as they are."""
+        prompts = call.prompts
+        texts = [prompt for prompt in prompts if isinstance(prompt, str)]
+        if not texts or not all(isinstance(prompt, str) or _are_ids(prompt) for prompt in prompts):
+            return Outcome.UNSUPPORTED
+        sizes = [len(prompt) for prompt in prompts if not isinstance(prompt, str)]
+        way = None
+        for start in range(0, len(texts), BATCH):
+            bodies = [{**call.body, call.protocol.input_key: text} for text in texts[start : start + BATCH]]
+            replies = await asyncio.gather(*(self._asked(call, upstream, body) for body in bodies))
+            for reply in replies:
+                if reply.value is None:
+                    return reply.outcome
+                way = reply.value
+                sizes.append(reply.value.tokens)
+        assert way is not None  # noqa: S101  # there is a text
+        return await self._completed(call, upstream, use, way, sizes)
+
+    async def _asked(self, call: Call, upstream: Upstream, body: dict[str, Any]) -> Reply[ServerCount]:
+        assert upstream.kind is not None  # noqa: S101  # looked at before
+        ask = upstream.asks(call.client_auth)
+        return await count_request(ask, upstream.kind, call.protocol.api, body, translated=False)
+
+    async def _completed(
+        self, call: Call, upstream: Upstream, use: ModelUse, found: ServerCount, sizes: Sequence[int]
+    ) -> Counted:
+        """A server's figure, and what of the request is not in it."""
+        source, total = f"{upstream.name}:{found.way.path}", sum(sizes)
+        extra, more = self._uncovered(call, use, found)
+        largest = max(sizes) + extra if len(sizes) > 1 else None
+        if not extra and found.way.exact:
+            return Counted(Count(total, exact=True, at_most=total, by=By.SERVER, largest=largest), source)
+        at_most = total + more
+        if not found.way.exact:
+            at_most = await self._bounded(call, use, total + extra)
+        return Counted(
+            Count(total + extra, exact=False, at_most=at_most, by=By.SERVER, largest=largest), source
+        )
 
     @staticmethod
-    def _count_here(call: Call, local: Local) -> tuple[int, bool]:
-        messages, tools, whole = as_chat(call)
-        if local.format is not None:
-            try:
-                counted = local.format.count_messages(messages, tools)
-                return counted, whole and local.format.exact_for(messages, tools)
-            except (UndeclaredCost, InvalidMessage):
-                pass  # an image of which nobody says what it costs, a shape that only the upstream knows
-        texts = [text for message in messages for text in texts_of(message)]
-        if tools:
-            texts.append(json.dumps(tools, ensure_ascii=False))
-        media = MEDIA * sum(map(media_in, messages))
-        # Four tokens around each message and three to prime the answer, as OpenAI's cookbook has it.
-        return sum(Counter(local.tokenizer).count_all(texts)) + media + 4 * len(messages) + 3, False
+    def _uncovered(call: Call, use: ModelUse, found: ServerCount) -> tuple[int, int]:
+        """The tokens of what the server's count leaves out, at best and at most: fields, images and files."""
+        if found.way.is_whole:
+            return 0, 0
+        extra = more = 0
+        sent = {*found.way.body(call.body), call.protocol.input_key}
+        rest = {key: value for key, value in call.body.items() if key not in sent}
+        if not rest.keys() <= FREE_FIELDS and (fields := costly_fields(rest)):
+            extra = more = Bound(use.tokenizer).value(fields)
+        if any(mark in call.data for mark in _MEDIA_MARKS) and not call.protocol.takes_prompts:
+            media = sum(len(message.media) for message in _request(call).messages)
+            extra, more = extra + media * MEDIA, more + media * _MOST_MEDIA
+        return extra, more
 
-    async def _there(self, call: Call, upstream: Upstream) -> Counted | None:
-        """The upstream's own count; None where it has none or cannot be asked now."""
-        way = WAYS.get((upstream.kind, call.protocol.name))
-        if way is None or (upstream.name, way.path) in self._unsupported:
-            return None
-        source = f"{upstream.name}:{way.path}"
-        if not call.protocol.takes_prompts:
-            tokens = await self._asked(way, call, upstream)
-            return None if tokens is None else Counted(tokens, way.exact, source)
-        prompts = call.prompts
-        if len(prompts) > ASKED_AT_ONCE or all(map(_are_tokens, prompts)):
-            return None
-        alone = [replace(call, body={**call.body, call.protocol.input_key: prompt}) for prompt in prompts]
-        sizes = await asyncio.gather(*(self._prompt_there(way, one, upstream) for one in alone))
-        known = [size for size in sizes if size is not None]
-        return _of_prompts(known, source, exact=way.exact) if len(known) == len(sizes) else None
-
-    async def _prompt_there(self, way: Way, call: Call, upstream: Upstream) -> int | None:
-        """One prompt of a call."""
-        if _are_tokens(call.input):
-            return len(call.input)
-        return await self._asked(way, call, upstream) if isinstance(call.input, str) else None
-
-    async def _asked(self, way: Way, call: Call, upstream: Upstream) -> int | None:
-        status, answer = await upstream.ask(way.path, way.body(call), call.client_auth)
-        if status in _UNSUPPORTED:
-            self._unsupported.add((upstream.name, way.path))
-        # Whatever else it refuses, it refuses in its own words once that is sent.
-        return way.read(answer) if status == _OK else None
+    async def _checked(self, call: Call, upstream: Upstream, use: ModelUse, counted: Counted) -> Counted:
+        """Without ``exact``, once a count of the same kind was not what the server reported."""
+        count = counted.count
+        if not count.exact or self._calibration.trusts(key := _key(call, upstream, counted)):
+            return counted
+        bound = await self._bounded(call, use, count.total)
+        return replace(counted, count=self._calibration.checked(key, count, bound=bound))
 
     async def _in_time(self, tokenizer: Tokenizer, size: int, work: Callable[[], Answer]) -> Answer:
         try:
@@ -278,6 +247,93 @@ class RequestCounting:
             raise Refusal(400, error.code, error.message) from None
 
 
+_MOST_MEDIA = 50_000
+
+
+def _request(call: Call) -> Request:
+    """The request in the one shape. Raises :class:`InvalidMessage`."""
+    return read_request(call.body, api=call.protocol.api, strict=False)
+
+
+def count_here(call: Call, use: ModelUse) -> Count:
+    """The count of this process. Where it is not exact, no text of the request counts less than itself."""
+    count = _counted(call, use)
+    if count.exact:
+        return count
+    least = least_of(call.body, texts_of(use))
+    total, largest = max(count.total, least), count.largest
+    if largest is not None and total > count.total:
+        largest += total - count.total
+    return replace(count, total=total, at_most=max(count.at_most, total), largest=largest)
+
+
+def _counted(call: Call, use: ModelUse) -> Count:
+    request = _request(call)
+    # What a client declares of its images is not believed, and a template does not know what they cost.
+    has_media = any(message.media for message in request.messages)
+    if not has_media:
+        try:
+            return use.counter.count_request(request)
+        except InvalidMessage:
+            raise
+        except TokenboxError:
+            pass  # a template may refuse what the server takes
+    return MarkersFormat(texts_of(use)).count_request(request)
+
+
+# The types of parts that are no text, and where they have their payload.
+_IMAGES = frozenset({"image_url", "input_image", "image"})
+_AUDIO = frozenset({"input_audio", "audio"})
+_FILES = frozenset({"file", "input_file", "document"})
+_PAYLOAD = frozenset({"url", "image_url", "data", "file_data", "file_url"})
+# Characters of a payload in base64 to a token: of speech at a low rate, of a file that holds a text.
+_AUDIO_CHARACTERS = 50
+_FILE_CHARACTERS = 5
+
+
+def least_of(body: Mapping[str, Any], tokenizer: Tokenizer) -> int:
+    """The tokens of every string, key and number of a body, wherever they stand.
+
+    Some server may show them to its model. Left out are fields that are known to cost nothing, and the data
+    of images, whose length says nothing of their size.
+    """
+    texts: list[str] = []
+    more = 0
+    stack: list[tuple[object, object, str]] = [
+        (value, None, key) for key, value in body.items() if key not in FREE_FIELDS
+    ]
+    while stack:
+        value, kind, key = stack.pop()
+        if isinstance(value, dict):
+            own = value.get("type")
+            kind = own if isinstance(own, str) and own in _MEDIA_TYPES else kind
+            kind = None if own == "text" and kind in _FILES and key == "source" else kind
+            stack += [(inner, kind, name) for name, inner in value.items()]
+            texts += value
+        elif isinstance(value, list):
+            stack += [(inner, kind, key) for inner in value]
+        elif not isinstance(value, str):
+            more += 1
+        elif key not in _PAYLOAD or not isinstance(kind, str):
+            texts.append(value)
+        elif kind not in _IMAGES:
+            more += len(value) // (_AUDIO_CHARACTERS if kind in _AUDIO else _FILE_CHARACTERS)
+    return more + sum(COUNTS.each(tokenizer, [text for text in texts if text]))
+
+
+_MEDIA_TYPES = _IMAGES | _AUDIO | _FILES
+
+
+def texts_of(use: ModelUse) -> Tokenizer:
+    """What cuts texts into tokens."""
+    return get("two-vocabularies") if use.tokenizer is None else use.tokenizer
+
+
+def _key(call: Call, upstream: Upstream, counted: Counted) -> CountedFor:
+    who = counted.source if counted.identity is None else counted.identity.fingerprint
+    return CountedFor(who, call.model, upstream.settings.url)
+
+
 def _load(tokenizer: Tokenizer) -> None:
     """Whatever the tokenizer would load while it counts."""
     load_fast = getattr(tokenizer, "load_fast", None)
@@ -287,19 +343,24 @@ def _load(tokenizer: Tokenizer) -> None:
         load_fast()
 
 
-def _prompt_tokens(prompt: object, tokenizer: Tokenizer) -> int:
-    """Of one prompt: a text, tokens, or, with llama.cpp, both in one list."""
-    if isinstance(prompt, str):
-        return tokenizer.count(prompt)
-    if isinstance(prompt, list) and all(type(item) is int or isinstance(item, str) for item in prompt):
-        return sum(1 if type(item) is int else tokenizer.count(str(item)) for item in prompt)
-    raise Refusal(400, "invalid_request", "The input is a text, tokens, or a list of those.")
-
-
-def _are_tokens(prompt: object) -> bool:
+def _are_ids(prompt: object) -> bool:
     return isinstance(prompt, list) and all(type(item) is int for item in prompt)
 
 
-def _of_prompts(sizes: Sequence[int], source: str, *, exact: bool) -> Counted:
-    """What they count together, and the largest: each has the window for itself."""
-    return Counted(sum(sizes), exact, source, largest=max(sizes) if len(sizes) > 1 else None)
+def _is_ids_only(call: Call) -> bool:
+    """Whether the client sends tokens, which nobody has to count."""
+    return call.protocol.takes_prompts and all(map(_are_ids, call.prompts))
+
+
+async def _said(call: Call, upstream: Upstream) -> object:
+    """The tokens by the kind's path that says them, maybe of the prompt that another renders first."""
+    ways = () if upstream.kind is None else upstream.kind.counts.get(call.protocol.api, ())
+    way = next((way for way in ways if way.ids or (way.then is not None and way.then.ids)), None)
+    if way is None:
+        return None
+    status, answer = await upstream.ask(way.path, way.body(call.body), call.client_auth)
+    if status == _OK and (then := way.then) is not None:
+        body = then.body({"prompt": way.read(answer), "model": call.model})
+        way = then
+        status, answer = await upstream.ask(way.path, body, call.client_auth)
+    return at(answer, str(way.ids)) if status == _OK else None

@@ -13,10 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tokenbox.content.message import InvalidMessage
+from tokenbox.compose.requests import Count as TokenCount
+from tokenbox.content.items import read_item, read_items
+from tokenbox.conversation.counted_window import CountedWindow
 from tokenbox.engine.window import Limits
 from tokenbox.errors import TokenboxError
-from tokenbox.gateway.items import window_of, without
+from tokenbox.gateway.admission import judge, refusal_of
+from tokenbox.gateway.counting import texts_of
 from tokenbox.gateway.low_water import mark
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.services import Fitted
@@ -25,18 +28,20 @@ from tokenbox.gateway.texts import cuttable, transcript, with_cuts, with_summary
 from tokenbox.tokenizers.truncation import truncate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 
+    from tokenbox.content.items import Item
+    from tokenbox.content.message import Object
     from tokenbox.conversation.low_water import LowWater
     from tokenbox.engine.window import Step
-    from tokenbox.gateway.admission import Counted, Verdict
+    from tokenbox.gateway.admission import Verdict
     from tokenbox.gateway.calls import Call
-    from tokenbox.gateway.counting import Local
     from tokenbox.gateway.services import Counting, Grant, Summaries
     from tokenbox.gateway.upstream import Upstream
+    from tokenbox.models import ModelUse
     from tokenbox.tokenizers.protocol import Tokenizer
 
-    Count = Callable[[Call], Coroutine[Any, Any, Counted]]
+    Count = Callable[[Call], Coroutine[Any, Any, Verdict]]
 
 Found = TypeVar("Found")
 
@@ -53,9 +58,64 @@ THREADS = 8
 @dataclass(frozen=True, slots=True)
 class _Evicted:
     call: Call
-    counted: Counted
+    verdict: Verdict
     gone: frozenset[int]
     record: dict[str, object]
+
+
+class _CallSession:
+    """The running count of a call: its upstream is asked for the whole, its items are counted here."""
+
+    sums = False
+
+    def __init__(
+        self, call: Call, whole: Verdict, tokenizer: Tokenizer, ask: Callable[[Call], Verdict]
+    ) -> None:
+        self.call, self.counted = call, whole
+        self._tokenizer, self._ask = tokenizer, ask
+        self._given = call
+        self._shown: dict[int, Any] = {}
+        self._asked: dict[bytes, Verdict] = {call.data: whole}
+        self._is_stale = False
+
+    def frame(self, head: Sequence[Item], tools: Sequence[Object] = (), fields: Object | None = None) -> None:
+        """It is in the call."""
+
+    def add(self, number: int, item: Item) -> None:
+        self._shown[number] = self._given.input[number]
+
+    def replace(self, number: int, item: Item) -> None:
+        self._shown[number] = item.to_dict()
+        self._is_stale = True
+
+    def remove(self, numbers: Collection[int]) -> None:
+        for number in numbers:
+            del self._shown[number]
+        self._is_stale = self._is_stale or bool(numbers)
+
+    def count(self) -> TokenCount:
+        if self._is_stale:
+            self.call, self.counted = self._asked_for(self._shown)
+            self._is_stale = False
+        tokens, count = _size(self.counted), self.counted.counted.count
+        return TokenCount(tokens, count.exact, tokens, count.by)
+
+    def total_with(self, changes: Mapping[int, Item | None]) -> int:
+        shown = {n: value for n, value in self._shown.items() if changes.get(n, self) is not None}
+        shown |= {n: item.to_dict() for n, item in changes.items() if item is not None}
+        return _size(self._asked_for(dict(sorted(shown.items())))[1])
+
+    def size(self, number: int) -> int:
+        return self.cost(read_item(self._shown[number], strict=False))
+
+    def cost(self, item: Item) -> int:
+        return sum(self._tokenizer.count_batch([message.counted_text for message in item.messages]))
+
+    def _asked_for(self, shown: Mapping[int, Any]) -> tuple[Call, Verdict]:
+        call = self._given.with_body({**self._given.body, self._given.protocol.input_key: [*shown.values()]})
+        if call.data not in self._asked:
+            self._asked[call.data] = self._ask(call)
+        return call, self._asked[call.data]
 
 
 class PolicyFitting:
@@ -68,13 +128,11 @@ class PolicyFitting:
     def __init__(
         self,
         counting: Counting,
-        local: Callable[[Upstream, str], Local],
         summaries: Summaries,
         policy: Sequence[Fit] = (Fit.EVICT,),
         low_water: LowWater = 1,
     ) -> None:
         self._counting = counting
-        self._local = local
         self._summaries = summaries
         self._policy = tuple(policy)
         self._low_water = low_water
@@ -88,37 +146,46 @@ class PolicyFitting:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def fit(
-        self, call: Call, upstream: Upstream, verdict: Verdict, grant: Grant, tried: dict[str, int]
+        self,
+        call: Call,
+        upstream: Upstream,
+        use: ModelUse,
+        verdict: Verdict,
+        grant: Grant,
+        tried: dict[str, TokenCount],
     ) -> Fitted | None:
-        budget = verdict.budget
-        if budget is None or budget < 1 or call.protocol.name not in _WINDOWED:
+        budget, guarded = verdict.budget, verdict.guarded
+        if budget is None or guarded is None or budget < 1 or call.protocol.name not in _WINDOWED:
             return None
 
-        async def count(smaller: Call) -> Counted:
-            counted = await self._counting.count(smaller, upstream)
-            tried[hashlib.sha256(smaller.data).hexdigest()] = counted.tokens
-            return counted
+        async def count(smaller: Call) -> Verdict:
+            counted = await self._counting.count(smaller, upstream, use)
+            found = judge(smaller, counted, verdict.model, verdict.mode, guarded.uncertain)
+            if found.is_missing_count:
+                raise refusal_of(smaller, found)
+            tried[hashlib.sha256(smaller.data).hexdigest()] = counted.count
+            return found
 
-        counted, steps = verdict.counted, []
+        counted, tokenizer = verdict, texts_of(use)
+        steps: list[dict[str, object]] = []
         for action in self._policy:
             if action is Fit.TRUNCATE:
-                tokenizer = self._local(upstream, call.model).tokenizer
                 done = await self._truncated(call, tokenizer, count, counted, budget)
             else:
-                done = await self._evicted(call, count, counted, budget, grant, action)
+                done = await self._evicted(call, tokenizer, count, counted, budget, grant, action)
             if done is None:
                 continue
             call, counted, record = done
             steps.append(record)
-            if counted.tokens <= budget:
-                totals = {"before": verdict.counted.tokens, "after": counted.tokens, "budget": budget}
+            if counted.fits:
+                totals = {"before": _size(verdict), "after": _size(counted), "budget": budget}
                 first = steps[0] if len(steps) == 1 else {"action": "several", "steps": steps}
                 return Fitted(call, counted, {**first, **totals})
         return None
 
     async def _truncated(
-        self, call: Call, tokenizer: Tokenizer, count: Count, counted: Counted, budget: int
-    ) -> tuple[Call, Counted, dict[str, object]] | None:
+        self, call: Call, tokenizer: Tokenizer, count: Count, counted: Verdict, budget: int
+    ) -> tuple[Call, Verdict, dict[str, object]] | None:
         """Long texts of the past cut to the largest size that fits; to the smallest if none does."""
         slots = cuttable(call)
 
@@ -129,11 +196,11 @@ class PolicyFitting:
         low, high = SHORTEST, max(tokens, default=0)
         if high <= low:
             return None
-        found: tuple[int, Call, Counted, list[int]] | None = None
+        found: tuple[int, Call, Verdict, list[int]] | None = None
         while low < high:
             middle = (low + high) // 2
             tried = await self._cut_to(call, tokenizer, count, middle, tokens)
-            if tried[1].tokens <= budget:
+            if _size(tried[1]) <= budget:
                 found, low = (middle, *tried), middle + 1
             else:
                 high = middle
@@ -141,11 +208,11 @@ class PolicyFitting:
             found = (SHORTEST, *await self._cut_to(call, tokenizer, count, SHORTEST, tokens))
         at_most, smaller, after, cut = found
         record = {"action": "truncate", "messages": cut, "at_most": at_most, "keep": "ends"}
-        return smaller, after, {**record, "before": counted.tokens, "after": after.tokens}
+        return smaller, after, {**record, "before": _size(counted), "after": _size(after)}
 
     async def _cut_to(
         self, call: Call, tokenizer: Tokenizer, count: Count, at_most: int, tokens: Sequence[int]
-    ) -> tuple[Call, Counted, list[int]]:
+    ) -> tuple[Call, Verdict, list[int]]:
         slots = cuttable(call)
 
         def cut() -> dict[int, str]:
@@ -161,22 +228,29 @@ class PolicyFitting:
         return smaller, counted, sorted({slots[number].item for number in texts})
 
     async def _evicted(  # one parameter per thing that is known
-        self, call: Call, count: Count, counted: Counted, budget: int, grant: Grant, action: Fit
-    ) -> tuple[Call, Counted, dict[str, object]] | None:
+        self,
+        call: Call,
+        tokenizer: Tokenizer,
+        count: Count,
+        counted: Verdict,
+        budget: int,
+        grant: Grant,
+        action: Fit,
+    ) -> tuple[Call, Verdict, dict[str, object]] | None:
         if action is Fit.COMPACT:
-            compacted = await self._compacted(call, count, counted, budget, grant)
+            compacted = await self._compacted(call, tokenizer, count, counted, budget, grant)
             if compacted is not None:
                 return compacted
             # Without a summary nothing else is lost: what had to leave leaves as in a plain eviction.
-        evicted = await self._search(call, count, counted, budget)
-        return None if evicted is None else (evicted.call, evicted.counted, evicted.record)
+        evicted = await self._search(call, tokenizer, count, counted, budget)
+        return None if evicted is None else (evicted.call, evicted.verdict, evicted.record)
 
     async def _compacted(
-        self, call: Call, count: Count, counted: Counted, budget: int, grant: Grant
-    ) -> tuple[Call, Counted, dict[str, object]] | None:
+        self, call: Call, tokenizer: Tokenizer, count: Count, counted: Verdict, budget: int, grant: Grant
+    ) -> tuple[Call, Verdict, dict[str, object]] | None:
         """The oldest exchanges in the words of a summary; None if there is none, or it does not fit."""
         room = min(SUMMARY_TOKENS, budget // SUMMARY_PART)
-        evicted = await self._search(call, count, counted, budget - room)
+        evicted = await self._search(call, tokenizer, count, counted, budget - room)
         if evicted is None or not evicted.gone:
             return None
         summary = await self._summaries.summary_of(transcript(call, evicted.gone), room, call, grant)
@@ -184,48 +258,53 @@ class PolicyFitting:
             return None
         smaller = with_summary(evicted.call, summary.text)
         after = await count(smaller)
-        if after.tokens > budget:
+        if _size(after) > budget:
             return None
-        record = {**evicted.record, "action": "compact", "summary": summary.to_dict(), "after": after.tokens}
+        record = {**evicted.record, "action": "compact", "summary": summary.to_dict(), "after": _size(after)}
         return smaller, after, record
 
-    async def _search(self, call: Call, count: Count, whole: Counted, budget: int) -> _Evicted | None:
-        """The fewest of the oldest exchanges gone; None where what must be kept does not fit alone."""
+    async def _search(
+        self, call: Call, tokenizer: Tokenizer, count: Count, whole: Verdict, budget: int
+    ) -> _Evicted | None:
+        """Results shortened and the oldest gone; None where what must be kept does not fit alone."""
         loop = asyncio.get_running_loop()
-        counted: dict[frozenset[int], tuple[Call, Counted]] = {frozenset(): (call, whole)}
 
-        def total_without(gone: Collection[int]) -> int:
-            key = frozenset(gone)
-            if key not in counted:
-                smaller = without(call, key)
-                question = count(smaller)
-                counted[key] = smaller, asyncio.run_coroutine_threadsafe(question, loop).result()
-            return counted[key][1].tokens
+        def ask(smaller: Call) -> Verdict:
+            return asyncio.run_coroutine_threadsafe(count(smaller), loop).result()
 
-        try:
-            window = window_of(call)
-        except InvalidMessage as error:
-            raise Refusal(400, error.code, error.message, call.protocol.input_key) from None
+        if not isinstance(call.input, list):
+            return None
+        session = _CallSession(call, whole, tokenizer, ask)
+        window = CountedWindow(session, tokenizer)
 
         def enforce() -> list[Step]:
-            to = mark(
-                self._low_water, window, whole.tokens, budget, lambda: total_without(window.evictable())
-            )
-            return window.enforce_whole(Limits(None, budget, to), total_without)
+            for value, item in zip(call.input, read_items(call.input, strict=False), strict=True):
+                window.add(value, item)
+            window.settle()
+            engine = window.window
+            here = max(1, engine.total - engine.base)  # as this process counts the items
+
+            def least() -> int:
+                return (engine.must_stay() - engine.base) * _size(whole) // here
+
+            to = mark(self._low_water, engine, _size(whole), budget, least)
+            # A server's counts are searched for what just fits, so the mark is the budget of the search.
+            low = min(to, budget)
+            return window.enforce(Limits(None, low, low)) or window.enforce(Limits(None, budget, budget))
 
         steps = await self._in_thread(enforce)
-        if window.total > budget:
-            # What must be kept and a little more may still be too much for the mark alone.
+        smaller, after = session.call, session.counted
+        if _size(after) > budget:
             return None
-        gone = frozenset(number for step in steps for number in step.messages)
-        smaller, after = counted[gone]
+        gone = frozenset(range(len(call.input))) - window.shown.keys()
         record: dict[str, object] = {
             "action": "evict",
             "evicted": sorted(gone),
-            "before": whole.tokens,
-            "after": after.tokens,
+            "shortened": [n for n, shown in window.shown.items() if shown is not window.given[n]],
+            "before": _size(whole),
+            "after": _size(after),
             "budget": budget,
-            "steps": [{"messages": list(step.messages), "why": step.why} for step in steps],
+            "steps": [step.to_dict() for step in steps],
         }
         return _Evicted(smaller, after, gone, record)
 
@@ -234,3 +313,9 @@ class PolicyFitting:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         except TokenboxError as error:
             raise Refusal(400, error.code, error.message) from None
+
+
+def _size(verdict: Verdict) -> int:
+    """The figure that the guard goes by."""
+    assert verdict.guarded is not None  # noqa: S101  # there is a budget
+    return verdict.guarded.tokens

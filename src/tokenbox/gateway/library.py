@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.compose.lay_out import layout
+from tokenbox.compose.sections import layout
+from tokenbox.content.weight import weight_text
 from tokenbox.gateway.calls import bad
-from tokenbox.policy import Limits, Request, enforce, pack, read_chunks
+from tokenbox.policy import Chunks, Limits, enforce, pack, read_chunks
 from tokenbox.tokenizers.registry import get, is_builtin
 
 if TYPE_CHECKING:
-    from tokenbox.gateway.admission import Room
+    from tokenbox.models import ModelFigures
     from tokenbox.tokenizers.protocol import Tokenizer
 
 STRATEGIES = ("box", "ladder", "window")
@@ -36,20 +37,20 @@ def layout_of(body: dict[str, Any]) -> dict[str, Any]:
     return result.to_dict()
 
 
-def plan_of(body: dict[str, Any], room: Room | None, tokenizer: Tokenizer) -> dict[str, Any]:
+def plan_of(body: dict[str, Any], model: ModelFigures | None, tokenizer: Tokenizer) -> dict[str, Any]:
     """``POST /v1/plan``: what of the chunks would be sent."""
     _known(body, {"chunks", "strategy", "model", "tokenizer", *_LIMITS})
     strategy = body.get("strategy")
     if strategy is not None and strategy not in STRATEGIES:
         raise bad(f"strategy is one of {', '.join(STRATEGIES)}.", "strategy")
-    return pack(_chunks(body), _limits(body, room), tokenizer, strategy, body.get("model")).to_dict()
+    return pack(_chunks(body), _limits(body, model), tokenizer, strategy, body.get("model")).to_dict()
 
 
-def enforcement_of(body: dict[str, Any], room: Room | None, tokenizer: Tokenizer) -> dict[str, Any]:
+def enforcement_of(body: dict[str, Any], model: ModelFigures | None, tokenizer: Tokenizer) -> dict[str, Any]:
     """``POST /v1/enforce``: whether it may be sent, why, and the least that would let it."""
     _known(body, {"chunks", "model", "tokenizer", "output_mode", "max_tokens_request", *_LIMITS})
     asked = body.get("max_tokens_request")
-    limits = _limits({**body, "reserve_out": body.get("reserve_out") if asked is None else asked}, room)
+    limits = _limits({**body, "reserve_out": body.get("reserve_out") if asked is None else asked}, model)
     return enforce(
         _chunks(body),
         limits,
@@ -72,24 +73,24 @@ def _tokenizer(body: dict[str, Any]) -> Tokenizer:
     return get(name)
 
 
-def _limits(body: dict[str, Any], room: Room | None) -> Limits:
+def _limits(body: dict[str, Any], model: ModelFigures | None) -> Limits:
     """What the body says, else what is known of the model."""
 
     def known(name: str, ours: int | str | None) -> Any:  # noqa: ANN401  # checked by Limits.of
         return ours if body.get(name) is None else body[name]
 
-    max_ctx = known("max_ctx", None if room is None else room.window)
+    max_ctx = known("max_ctx", None if model is None else model.context_window)
     if max_ctx is None:
         raise bad("max_ctx is missing, and how much the model can take is not known.", "max_ctx")
     return Limits.of(
         max_ctx,
-        known("reserve_out", 0 if room is None else room.reserve),
-        known("headroom", "0" if room is None else room.headroom),
-        known("max_input", None if room is None else room.max_input),
+        known("reserve_out", 0 if model is None or model.reserve_output is None else model.reserve_output),
+        known("headroom", "0" if model is None else weight_text(model.headroom)),
+        known("max_input", None if model is None else model.max_input),
     )
 
 
-def _chunks(body: dict[str, Any]) -> Request:
+def _chunks(body: dict[str, Any]) -> Chunks:
     if not isinstance(body.get("chunks"), list):
         raise bad("chunks is a list of texts, sections or messages.", "chunks")
     return read_chunks(body["chunks"])

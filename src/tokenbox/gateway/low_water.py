@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from tokenbox.conversation.low_water import eagerness_of
-from tokenbox.engine.renewal import to_free
+from tokenbox.engine.low_water import to_free
 
 if TYPE_CHECKING:
     from collections.abc import Callable

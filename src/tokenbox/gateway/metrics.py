@@ -87,6 +87,16 @@ class Metrics:
         self._reconciled = self._sums(
             "predictions_reconciled", "Answers that reported their input.", "upstream", "exact"
         )
+        self._estimated = self._sums(
+            "admitted_on_estimate",
+            "Requests sent though their count was an estimate, by who counted and what decided.",
+            *("upstream", "by", "basis"),
+        )
+        self._miscounted = self._sums(
+            "exact_counts_that_differed",
+            "Models whose exact count was not what the upstream reported: they are estimates from then on.",
+            "upstream",
+        )
         self._mistakes = self._sums("mistakes", "Requests that failed by a mistake in tokenbox.")
         self._seconds = Seconds(
             *("request_seconds", "From the head of the request to the last byte of the answer."),
@@ -130,6 +140,12 @@ class Metrics:
             if difference:
                 self._mismatches.add(1, upstream, exact)
                 self._difference.add(difference, upstream, exact)
+
+    def estimated(self, upstream: str, by: str, basis: str) -> None:
+        self._estimated.add(1, upstream, by, basis)
+
+    def miscounted(self, upstream: str) -> None:
+        self._miscounted.add(1, upstream)
 
     def mistake(self) -> None:
         self._mistakes.add(1)

@@ -5,24 +5,36 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from tokenbox.content.weight import weight_text
+from tokenbox.catalog import Figure
 from tokenbox.errors import TokenboxError
-from tokenbox.gateway.admission import Room, limit_of
 from tokenbox.gateway.refusals import Refusal
+from tokenbox.models import (
+    NO_LIMITS,
+    Counting,
+    ModelFigures,
+    ModelUse,
+    Stated,
+    resolve,
+    resolve_figures,
+)
 from tokenbox.providers import Key, Kind, Provider, Target
+from tokenbox.providers.kinds import AUTO
 from tokenbox.providers.memory import EndpointMemory
 from tokenbox.providers.transport import Transport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from decimal import Decimal
 
     from tokenbox.gateway.settings import ModelSettings, Settings
     from tokenbox.gateway.upstream import Upstream
     from tokenbox.providers.capabilities import Capabilities
+
+T = TypeVar("T")
 
 # What a server says of a model is asked again after so long: it may have another window by then.
 FRESH_SECONDS = 60.0
@@ -34,7 +46,7 @@ RETRY_SECONDS = 5.0
 class _Known:
     at: float
     found: Capabilities | None
-    room: tuple[Capabilities | None, Room] | None = None
+    use: tuple[Capabilities | None, ModelUse] | None = None
     asking: asyncio.Task[None] | None = None
 
 
@@ -76,12 +88,13 @@ class UpstreamModels:
                 return await self.with_kind(upstream)
         raise not_served(model)
 
-    async def room(self, upstream: Upstream, model: str) -> Room:
-        """How much the model can take."""
+    async def use(self, upstream: Upstream, model: str) -> ModelUse:
+        """How much the model can take, and who counts for it."""
         known = await self._capabilities(upstream, model)
-        if known.room is None or known.room[0] is not known.found:
-            known.room = known.found, room_of(self.settings.model(model), known.found)
-        return known.room[1]
+        if known.use is None or known.use[0] is not known.found:
+            own, default = self.settings.own_model(model), self.settings.default_model
+            known.use = known.found, use_of(model, own, default, upstream.kind, known.found)
+        return known.use[1]
 
     async def listed(self, upstream: Upstream) -> tuple[str, ...]:
         """The models that the upstream lists; those it listed last, if it does not answer."""
@@ -122,14 +135,14 @@ class UpstreamModels:
 
     async def with_kind(self, upstream: Upstream) -> Upstream:
         """The upstream, once it is known what software it is, if it says."""
-        if upstream.kind is Kind.AUTO:
+        if upstream.kind is None:
             try:
                 memory = EndpointMemory()
                 provider = self._provider(upstream, "", memory)
                 await provider.kind()
                 known = memory.fact(provider.target.root, "kind")
                 # A guess, made because the server is away, is not kept.
-                upstream.kind = known if isinstance(known, Kind) else Kind.AUTO
+                upstream.kind = known if isinstance(known, Kind) else None
             except TokenboxError:
                 pass
         return upstream
@@ -139,7 +152,7 @@ class UpstreamModels:
         target = Target(
             settings.url,
             model,
-            kind=upstream.kind,
+            kind=AUTO if upstream.kind is None else upstream.kind.name,
             key=None if settings.key is None else Key(settings.key),
             use_tokenize_endpoint=True,
         )
@@ -162,29 +175,53 @@ def not_served(model: str) -> Refusal:
 _MOST_KNOWN = 10_000
 
 
-def room_of(settings: ModelSettings, found: Capabilities | None) -> Room:
-    """The operator's figures first, then what the server or the catalog says."""
-    figures: dict[str, int | None] = {}
-    sources: dict[str, str] = {}
-    for name, configured, discovered in (
-        ("context_window", settings.max_ctx, None if found is None else found.context_window),
-        ("max_input_tokens", settings.max_input, None if found is None else found.max_input_tokens),
-        ("max_output_tokens", settings.max_output, None if found is None else found.max_output_tokens),
-    ):
-        if configured is not None:
-            figures[name], sources[name] = configured, "configured"
-        else:
-            figures[name] = None if discovered is None else discovered.value
-            if discovered is not None and discovered.value is not None:
-                sources[name] = discovered.source
-    window = figures["context_window"]
-    headroom = Fraction(0) if settings.headroom is None else Fraction(settings.headroom)
-    return Room(
-        window=window,
-        limit=limit_of(window, headroom),
-        max_input=figures["max_input_tokens"],
-        max_output=figures["max_output_tokens"],
-        reserve=0 if settings.reserve_out is None else settings.reserve_out,
-        headroom=weight_text(headroom),
-        sources=sources,
+def use_of(
+    model: str, settings: ModelSettings, default: ModelSettings, kind: Kind | None, found: Capabilities | None
+) -> ModelUse:
+    """What holds for a model: settings first, then its server, then the catalog where its models are meant.
+
+    Raises :class:`Refusal` (503) where the tokenizer that is named cannot be used.
+    """
+    public = kind is None or kind.in_catalog
+    stated = Stated(
+        context_window=_figure(settings.max_ctx),
+        max_input=_figure(settings.max_input),
+        max_output=_figure(settings.max_output),
+        reserve_output=_figure(_first(settings.reserve_out, default.reserve_out)),
+        window_cap=_figure(default.max_ctx),
+        headroom=_headroom(_first(settings.headroom, default.headroom)),
     )
+    try:
+        use = resolve(
+            model,
+            settings=stated,
+            server=NO_LIMITS if found is None else found.discovered,
+            counting=Counting(named=_first(settings.tokenizer, default.tokenizer)),
+        )
+    except TokenboxError as error:
+        raise Refusal(
+            503, error.code, f"The model {model[:100]!r} cannot be counted: {error.message}"
+        ) from None
+    if public:
+        return use
+    # What somebody runs at home under a public name may hold less.
+    said = NO_LIMITS if found is None else found.discovered
+    private = resolve_figures(_NO_PUBLIC_NAME, settings=stated, server=said)
+    figures = {one.name: getattr(private, one.name) for one in fields(ModelFigures)}
+    return replace(use, **{**figures, "model": model})
+
+
+# No catalog has a model of this name, so that only settings and servers are heard.
+_NO_PUBLIC_NAME = "(private)"
+
+
+def _figure(value: int | None) -> Figure | None:
+    return None if value is None else Figure(value, "configured")
+
+
+def _headroom(value: Decimal | None) -> tuple[Fraction, str] | None:
+    return None if value is None else (Fraction(value), "configured")
+
+
+def _first(own: T | None, default: T | None) -> T | None:
+    return default if own is None else own

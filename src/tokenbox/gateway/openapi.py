@@ -10,7 +10,7 @@ from typing import Any
 
 from tokenbox.__about__ import __version__
 from tokenbox.gateway.library import STRATEGIES
-from tokenbox.policy.records import OutputMode
+from tokenbox.models import OutputMode
 from tokenbox.tokenizers.registry import available
 
 _TEXT: dict[str, Any] = {"type": "string"}

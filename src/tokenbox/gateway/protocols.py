@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from tokenbox.content.request import Api
 from tokenbox.ledger.usage import Usage
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Protocol:
     event has in it.
     """
 
-    name: str
+    api: Api
     path: str
     style: Style
     input_key: str
@@ -71,6 +72,10 @@ class Protocol:
     inner: str | None = None
     asks_for_usage: bool = False
     ends: tuple[bytes, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.api.value
 
     @property
     def needs_input(self) -> bool:
@@ -103,12 +108,12 @@ _DONE = (b"[DONE]",)
 _RESPONSE_ENDS = (b"response.completed", b"response.incomplete", b"response.failed", b"[DONE]")
 
 CHAT = Protocol(
-    *("chat", "/v1/chat/completions", Style.OPENAI, "messages", _OPENAI_OUTPUT, _CHAT_USAGE),
+    *(Api.CHAT, "/v1/chat/completions", Style.OPENAI, "messages", _OPENAI_OUTPUT, _CHAT_USAGE),
     asks_for_usage=True,
     ends=_DONE,
 )
 COMPLETIONS = Protocol(
-    *("completions", "/v1/completions", Style.OPENAI, "prompt"),
+    *(Api.COMPLETIONS, "/v1/completions", Style.OPENAI, "prompt"),
     ("max_tokens", "max_completion_tokens", "n_predict"),
     _CHAT_USAGE,
     asks_for_usage=True,
@@ -116,7 +121,7 @@ COMPLETIONS = Protocol(
 )
 RESPONSES = Protocol(
     *(
-        "responses",
+        Api.RESPONSES,
         "/v1/responses",
         Style.OPENAI,
         "input",
@@ -127,10 +132,18 @@ RESPONSES = Protocol(
     ends=_RESPONSE_ENDS,
 )
 MESSAGES = Protocol(
-    *("messages", "/v1/messages", Style.ANTHROPIC, "messages", ("max_tokens",), _ANTHROPIC_USAGE, "message"),
+    *(
+        Api.MESSAGES,
+        "/v1/messages",
+        Style.ANTHROPIC,
+        "messages",
+        ("max_tokens",),
+        _ANTHROPIC_USAGE,
+        "message",
+    ),
     ends=(b"message_stop", b"[DONE]"),  # vLLM's has the other API's end, too
 )
-EMBEDDINGS = Protocol("embeddings", "/v1/embeddings", Style.OPENAI, "input", (), _CHAT_USAGE)
+EMBEDDINGS = Protocol(Api.EMBEDDINGS, "/v1/embeddings", Style.OPENAI, "input", (), _CHAT_USAGE)
 
 PROTOCOLS = {protocol.path: protocol for protocol in (CHAT, COMPLETIONS, RESPONSES, MESSAGES, EMBEDDINGS)}
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.gateway.asgi import Reply, json_bytes
-from tokenbox.gateway.frames import frame
 from tokenbox.gateway.protocols import Style
+from tokenbox.providers.framing import frame
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.gateway.asgi import json_object
-from tokenbox.gateway.frames import StreamFrameTooLarge
 from tokenbox.gateway.protocols import Style, with_key
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.taps import Tap
 from tokenbox.gateway.upstream import NOT_RETURNED, OURS
-from tokenbox.gateway.wire import Failure, WireError
+from tokenbox.providers.errors import AnswerTooLarge
+from tokenbox.providers.wire import Failure, WireError
 
 if TYPE_CHECKING:
     from tokenbox.gateway.asgi import Headers, Send
     from tokenbox.gateway.calls import Call
     from tokenbox.gateway.upstream import Upstream
-    from tokenbox.gateway.wire import Connection
     from tokenbox.ledger.usage import Usage
+    from tokenbox.providers.wire import Connection
 
 _OK = 200
 _FIRST_ERROR = 400
@@ -100,7 +100,7 @@ class Relay:
                 failure = self.upstream.failed(Failure.BROKE)
         except WireError as error:
             failure = self.upstream.failed(error.how)
-        except StreamFrameTooLarge:
+        except AnswerTooLarge:
             failure = self.upstream.failed(Failure.GARBLED)
         self.outcome.usage = tap.usage
         if failure is not None:

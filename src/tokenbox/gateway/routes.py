@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from tokenbox.content.weight import weight_text
 from tokenbox.errors import ContextCriticalOverflow, TokenboxError
 from tokenbox.gateway.asgi import Reply, json_bytes
 from tokenbox.gateway.calls import bad, read_call, read_in_time, read_object
+from tokenbox.gateway.counting import texts_of
 from tokenbox.gateway.library import enforcement_of, layout_of, named_tokenizer, plan_of
 from tokenbox.gateway.models import not_served
 from tokenbox.gateway.protocols import CHAT, COMPLETIONS, MESSAGES, RESPONSES
 from tokenbox.gateway.refusals import Refusal
-from tokenbox.gateway.tokens import tokens_of
+from tokenbox.providers.kinds import AUTO
 from tokenbox.tokenizers.registry import get
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from tokenbox.gateway.admission import Room
+    from tokenbox.gateway.admission import Counted
     from tokenbox.gateway.app import Gateway
     from tokenbox.gateway.asgi import Incoming
     from tokenbox.gateway.build import Standing
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from tokenbox.gateway.protocols import Protocol
     from tokenbox.gateway.services import Grant
     from tokenbox.gateway.upstream import Upstream
+    from tokenbox.models import ModelFigures
     from tokenbox.tokenizers.protocol import Tokenizer
 
 MODELS = "/v1/models"
@@ -106,20 +109,20 @@ class Routes:
         found = []
         for upstream in self.standing.upstreams:
             for item in await self.standing.upstream_models(upstream, grant):
-                room = await self.standing.models.room(upstream, item["id"])
+                use = await self.standing.models.use(upstream, item["id"])
                 found.append(
                     {
                         "id": item["id"],
                         "upstream": upstream.name,
-                        "kind": upstream.kind.value,
-                        "context_window": room.window,
-                        "max_input_tokens": room.max_input,
-                        "max_output_tokens": room.max_output,
-                        "headroom": room.headroom,
-                        "reserve_out": room.reserve,
-                        "limit": room.limit,
-                        "sources": dict(room.sources),
-                        "tokenizer": self.standing.tokenizer_of(upstream, item["id"]),
+                        "kind": AUTO if upstream.kind is None else upstream.kind.name,
+                        "context_window": use.context_window,
+                        "max_input_tokens": use.max_input,
+                        "max_output_tokens": use.max_output,
+                        "headroom": weight_text(use.headroom),
+                        "reserve_out": use.reserve_output,
+                        "limit": use.usable,
+                        "sources": dict(use.sources),
+                        "tokenizer": self.standing.tokenizer_of(upstream, use),
                         "mode": self.standing.settings.mode.value,
                     }
                 )
@@ -132,14 +135,14 @@ class Routes:
                 if item["id"] in seen:
                     continue
                 seen.add(item["id"])
-                room = await self.standing.models.room(upstream, item["id"])
+                use = await self.standing.models.use(upstream, item["id"])
                 yield {
                     **item,
-                    "context_window": room.window,
-                    "max_input_tokens": room.max_input,
-                    "max_output_tokens": room.max_output,
-                    "max_model_len": room.window,
-                    "tokenizer": self.standing.tokenizer_of(upstream, item["id"]),
+                    "context_window": use.context_window,
+                    "max_input_tokens": use.max_input,
+                    "max_output_tokens": use.max_output,
+                    "max_model_len": use.context_window,
+                    "tokenizer": self.standing.tokenizer_of(upstream, use),
                 }
 
     # Counts.
@@ -148,11 +151,12 @@ class Routes:
         async def count(incoming: Incoming, _: str) -> Reply:
             grant, body, model, upstream = await self._asked(incoming)
             call = await self._call(protocol, {**body, "model": model}, grant)
-            counted = await self.standing.counting.count(call, upstream)
+            use = await self.standing.models.use(upstream, model)
+            counted = await self.standing.counting.count(call, upstream, use)
             value: dict[str, object] = {"input_tokens": counted.tokens}
             if protocol is not MESSAGES:
                 value["object"] = "response.input_tokens"
-            value["tokenbox"] = {"exact": counted.exact, "counted_by": counted.source}
+            value["tokenbox"] = _about(counted)
             return Reply.of(value)
 
         return count
@@ -178,13 +182,13 @@ class Routes:
             status, answer = await upstream.ask("/detokenize", body, grant.client_auth)
             if status == 200 and isinstance(answer, dict):  # noqa: PLR2004
                 return Reply.of(answer)
-        tokenizer = self.standing.local(upstream, model).tokenizer
+        tokenizer = texts_of(await self.standing.models.use(upstream, model))
         return Reply.of({"content": await self._worked(lambda: tokenizer.decode(tokens))})
 
     async def tokenize_v1(self, incoming: Incoming, request_id: str) -> Reply:
         """A text, or messages with tools: the count, the tokens, and the model's window."""
         grant, body, model, upstream = await self._asked(incoming)
-        room = await self.standing.models.room(upstream, model)
+        use = await self.standing.models.use(upstream, model)
         text = next(
             (body[key] for key in ("prompt", "content", "text") if isinstance(body.get(key), str)), None
         )
@@ -194,12 +198,12 @@ class Routes:
             call = await self._call(COMPLETIONS, {"model": model, "prompt": text}, grant)
         else:
             raise bad("give prompt (a text), or messages.", "prompt")
-        counted = await self.standing.counting.count(call, upstream)
-        value: dict[str, object] = {"count": counted.tokens, "max_model_len": room.window}
+        counting = self.standing.counting
+        counted = await counting.count(call, upstream, use)
+        value: dict[str, object] = {"count": counted.tokens, "max_model_len": use.context_window}
         if body.get("return_tokens", True) is not False:
-            local = self.standing.local(upstream, model)
-            value["tokens"] = await tokens_of(call, upstream, local, counted)
-        return Reply.of({**value, "exact": counted.exact, "counted_by": counted.source})
+            value["tokens"] = await counting.tokens_of(call, upstream, use, counted)
+        return Reply.of({**value, **_about(counted)})
 
     # The library over HTTP.
 
@@ -220,22 +224,24 @@ class Routes:
         return found
 
     async def _plan(self, body: dict[str, Any]) -> dict[str, Any]:
-        return await self._with_room(plan_of, body)
+        return await self._with_model(plan_of, body)
 
     async def _enforce(self, body: dict[str, Any]) -> dict[str, Any]:
-        return await self._with_room(enforcement_of, body)
+        return await self._with_model(enforcement_of, body)
 
-    async def _with_room(
-        self, work: Callable[[dict[str, Any], Room | None, Tokenizer], dict[str, Any]], body: dict[str, Any]
+    async def _with_model(
+        self,
+        work: Callable[[dict[str, Any], ModelFigures | None, Tokenizer], dict[str, Any]],
+        body: dict[str, Any],
     ) -> dict[str, Any]:
         """``work`` with what is known of the model, and what counts for it here."""
-        room, tokenizer = None, named_tokenizer(body)
+        use, tokenizer = None, named_tokenizer(body)
         if isinstance(body.get("model"), str):
             upstream = await self.standing.models.upstream_of(body["model"])
-            room = await self.standing.models.room(upstream, body["model"])
-            tokenizer = tokenizer or self.standing.local(upstream, body["model"]).tokenizer
+            use = await self.standing.models.use(upstream, body["model"])
+            tokenizer = tokenizer or texts_of(use)
         counting = get("o200k_base") if tokenizer is None else tokenizer
-        found: dict[str, Any] = await self._worked(lambda: work(body, room, counting))
+        found: dict[str, Any] = await self._worked(lambda: work(body, use, counting))
         return found
 
     async def _worked(self, work: Callable[[], Any]) -> Any:  # noqa: ANN401
@@ -285,6 +291,17 @@ class Routes:
         return str(names[0])
 
     async def _encoded(self, upstream: Upstream, model: str, text: str) -> list[int]:
-        tokenizer = self.standing.local(upstream, model).tokenizer
+        tokenizer = texts_of(await self.standing.models.use(upstream, model))
         found: list[int] = await self._worked(lambda: tokenizer.encode(text))
         return found
+
+
+def _about(counted: Counted) -> dict[str, object]:
+    """Who counted, and how far it can be relied on."""
+    count = counted.count
+    return {
+        "exact": count.exact,
+        "at_most": count.at_most,
+        "counted_by": counted.source,
+        **({} if counted.missing is None else {"missing": counted.missing}),
+    }

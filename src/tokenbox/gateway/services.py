@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from tokenbox.gateway.admission import Counted, Room, Verdict
+    from tokenbox.compose.requests import Count
+    from tokenbox.gateway.admission import Counted, Verdict
     from tokenbox.gateway.asgi import Headers, Incoming
     from tokenbox.gateway.calls import Call
     from tokenbox.gateway.protocols import Protocol as Api
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tokenbox.gateway.settings import Settings
     from tokenbox.gateway.upstream import Upstream
     from tokenbox.ledger.quota import Quota
+    from tokenbox.models import ModelUse
     from tokenbox.store.keys import GatewayKey
 
 
@@ -46,6 +48,10 @@ class Grant:
         """Whether the key may use the model."""
         return self.key is None or self.key.allows(model)
 
+    def may_observe(self, own: Mode) -> bool:
+        """Whether a header may ask for the mode that refuses nothing, where ``own`` holds without it."""
+        return own is Mode.OBSERVE or (self.key is not None and Mode.OBSERVE in self.key.modes)
+
     def check(self, model: str) -> None:
         """Raises :class:`Refusal` (403) for a model that the key may not use."""
         if not self.allows(model):
@@ -59,7 +65,7 @@ class Fitted:
     """A call made to fit: with what was done, as plain data for the client and the record."""
 
     call: Call
-    counted: Counted
+    verdict: Verdict
     record: dict[str, object]
 
 
@@ -81,15 +87,16 @@ class Summary:
 class Decision:
     """What was decided of a request, for its proof.
 
-    ``asked`` as it came, ``sent`` as it goes on. ``done`` is what ``fit`` did, ``tried`` the tokens of each
-    body that it counted on the way, by its SHA-256.
+    ``asked`` as it came, and its count; ``sent`` as it goes on. ``done`` is what ``fit`` did, ``tried`` the
+    count of each body that it counted on the way, by its SHA-256.
     """
 
     asked: Call
+    count: Count
     sent: Call | None
     verdict: Verdict
     done: Mapping[str, object] | None
-    tried: Mapping[str, int]
+    tried: Mapping[str, Count]
     refusal: Refusal | None
 
 
@@ -139,26 +146,36 @@ class Models(Protocol):
         """Raises a refusal (404) where nobody serves it."""
         ...
 
-    async def room(self, upstream: Upstream, model: str) -> Room: ...
+    async def use(self, upstream: Upstream, model: str) -> ModelUse:
+        """How much the model can take, and who counts for it."""
+        ...
 
 
 class Counting(Protocol):
     """What a request counts, as the upstream will count it."""
 
-    async def count(self, call: Call, upstream: Upstream) -> Counted: ...
+    async def count(self, call: Call, upstream: Upstream, use: ModelUse) -> Counted: ...
 
-    async def with_parts(self, call: Call, upstream: Upstream, counted: Counted) -> Counted: ...
+    async def parts(self, call: Call, use: ModelUse) -> tuple[int, ...]:
+        """About what each message or prompt is alone."""
+        ...
 
 
 class Fitting(Protocol):
     """Making a request fit."""
 
     async def fit(
-        self, call: Call, upstream: Upstream, verdict: Verdict, grant: Grant, tried: dict[str, int]
+        self,
+        call: Call,
+        upstream: Upstream,
+        use: ModelUse,
+        verdict: Verdict,
+        grant: Grant,
+        tried: dict[str, Count],
     ) -> Fitted | None:
         """None where what must be kept does not fit.
 
-        ``tried`` takes the tokens of each body that is counted on the way, by its SHA-256.
+        ``tried`` takes the count of each body that is counted on the way, by its SHA-256.
         """
         ...
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from functools import lru_cache
 from typing import TYPE_CHECKING
+
+from tokenbox.policy.guard import Uncertain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -111,26 +112,21 @@ class Settings:
     summary_model: str | None = None
     proof: str | None = None
     proof_texts: bool = False
+    proof_keys: tuple[str, ...] = ()
     database: str | None = None
     redis: str | None = field(default=None, repr=False)
     state: str = ""
     keys_required: bool = False
     when_away: WhenAway = WhenAway.CLOSED
+    uncertain: Uncertain = Uncertain.MARGIN
     prices: Mapping[str, Price] = field(default_factory=dict)
 
-    def model(self, name: str) -> ModelSettings:
-        """The policy for a model: its own, where that is silent the default's. Names may be patterns."""
+    def own_model(self, name: str) -> ModelSettings:
+        """What is set for a model itself, by its name or a pattern."""
         own = self.models.get(name)
         if own is None:
             own = next((found for pattern, found in self.models.items() if fnmatchcase(name, pattern)), None)
-        return self.default_model if own is None else _completed(own, self.default_model)
+        return _NOTHING if own is None else own
 
 
-@lru_cache(maxsize=1024)
-def _completed(own: ModelSettings, default: ModelSettings) -> ModelSettings:
-    return ModelSettings(
-        **{
-            field.name: getattr(default if getattr(own, field.name) is None else own, field.name)
-            for field in fields(ModelSettings)
-        }
-    )
+_NOTHING = ModelSettings()

@@ -88,11 +88,10 @@ class ModelSummaries:
     async def _asked(self, errand: Errand) -> str | None:
         services, call = self._services, errand.call
         upstream = errand.upstream = await services.models.upstream_of(call.model)
-        room = await services.models.room(upstream, call.model)
-        verdict = errand.verdict = judge(
-            call, await services.counting.count(call, upstream), room, Mode.ENFORCE
-        )
-        if verdict.deficit:
+        use = await services.models.use(upstream, call.model)
+        counted = await services.counting.count(call, upstream, use)
+        verdict = errand.verdict = judge(call, counted, use, Mode.ENFORCE, services.settings.uncertain)
+        if not verdict.fits:
             raise Refusal(400, "summary_too_large", "What leaves is too much for the model of the summaries.")
         async with services.accounts.reserved(errand, errand.grant), upstream.place():
             services.began(errand)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.gateway.frames import Frames, data_of, object_of
+from tokenbox.gateway.asgi import json_object
 from tokenbox.gateway.protocols import event_with_key
 from tokenbox.ledger.usage import Usage
+from tokenbox.providers.framing import Frames, data_of
 
 if TYPE_CHECKING:
     from tokenbox.gateway.protocols import Protocol
@@ -112,6 +113,12 @@ class Tap:
                 for new, old in zip(_figures(found), _figures(before), strict=True)
             )
         )
+
+
+def object_of(frame: bytes) -> dict[str, Any] | None:
+    """The JSON object in a frame's data, or None if there is none."""
+    data = data_of(frame)
+    return json_object(data) if data is not None and data.lstrip().startswith(b"{") else None
 
 
 def _ends_well(frame: bytes) -> bool:

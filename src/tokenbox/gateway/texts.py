@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.gateway.shapes import texts_of
+from tokenbox.content.items import texts_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -59,7 +59,7 @@ def transcript(call: Call, numbers: Collection[int]) -> str:
     for number in sorted(numbers):
         item = call.input[number]
         who = item.get("role") or item.get("type") or "message"
-        lines.append(f"{who}: {chr(10).join(texts_of(item))}")
+        lines.append(f"{who}: {chr(10).join(texts_in(item))}")
     return "\n\n".join(lines)
 
 

@@ -86,7 +86,7 @@ def attributes_of(attempt: Attempt, refusal: Refusal | None) -> dict[str, str | 
     call, verdict, upstream, outcome = attempt.call, attempt.verdict, attempt.upstream, attempt.outcome
     usage = outcome.usage
     address = None if upstream is None else urlsplit(upstream.settings.url)
-    kind = "" if upstream is None else upstream.kind.value
+    kind = "" if upstream is None or upstream.kind is None else upstream.kind.name
     error = None
     if refusal is not None:
         error = refusal.code

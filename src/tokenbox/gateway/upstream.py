@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tokenbox.gateway.asgi import json_bytes
 from tokenbox.gateway.refusals import Refusal
-from tokenbox.gateway.wire import BadHeader, Failure, Wire, WireError
-from tokenbox.providers.kinds import ROWS, Kind
+from tokenbox.providers.kinds import AUTO, UNKNOWN, find_kind
+from tokenbox.providers.memory import EndpointMemory, Outcome, Reply
+from tokenbox.providers.server import outcome_of
+from tokenbox.providers.target import Bounds
+from tokenbox.providers.wire import BadHeader, Failure, Wire, WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from tokenbox.gateway.asgi import Headers
     from tokenbox.gateway.settings import Limits, UpstreamSettings
-    from tokenbox.gateway.wire import Connection
+    from tokenbox.providers.kinds import Kind
+    from tokenbox.providers.server import Ask
+    from tokenbox.providers.wire import Connection
 
 # What belongs to one connection (RFC 9110, 7.6.1), what is set anew, and what is between us and the
 # client. The body is forwarded as it is, so that it must come uncompressed to be understood.
@@ -42,11 +47,17 @@ NOT_RETURNED = frozenset(
         *(b"upgrade", b"content-length", b"content-encoding", b"set-cookie", b"server", b"date"),
     }
 )
+# To whose account a request goes: with the operator's key, that is not the client's to say.
+WHOSE_ACCOUNT = frozenset({b"openai-organization", b"openai-project"})
 OURS = b"x-tokenbox-"
 WITHHELD = b"[key withheld]"
 # Bytes of the answer to a small question of ours.
 _MAX_REPLY = 64 << 20
 _GARBLED = 502
+_OK = 200
+
+T = TypeVar("T")
+_BEARER = ("authorization", "Bearer ")
 
 
 class Unreachable(Refusal):
@@ -60,10 +71,17 @@ class Upstream:
         self.settings = settings
         self.limits = limits
         self._places = asyncio.Semaphore(settings.concurrency)
-        self.kind = Kind(settings.kind)
+        self._questions = asyncio.Semaphore(settings.concurrency)
+        self.kind: Kind | None = None if settings.kind == AUTO else find_kind(settings.kind)
+        self._memory = EndpointMemory()
         self.waiting = 0
         self.running = 0
-        self._wire = Wire(base_url(settings.url), limits)
+        bounds = Bounds(
+            connect_seconds=limits.connect_seconds,
+            idle_seconds=limits.idle_seconds,
+            total_seconds=limits.total_seconds,
+        )
+        self._wire = Wire(base_url(settings.url), bounds)
 
     @property
     def name(self) -> str:
@@ -72,7 +90,7 @@ class Upstream:
     @property
     def limit_key(self) -> str:
         """What it calls the output limit of a chat: OpenAI no longer takes the name that all others do."""
-        return ROWS[self.kind].max_tokens_field if self.kind is not Kind.AUTO else "max_tokens"
+        return "max_tokens" if self.kind is None else self.kind.max_tokens_field
 
     def place(self) -> Place:
         """A place at the server for as long as the context lasts."""
@@ -119,21 +137,58 @@ class Upstream:
         """The answer to a small question of ours: its status, None where there is none now, and its JSON."""
         return await self._asked("POST", path, json_bytes(body), client_auth, seconds)
 
+    def asks(self, client_auth: Iterable[tuple[bytes, bytes]]) -> Ask:
+        """Asks it for figures, and remembers of each path whether the server has it."""
+
+        async def ask(path: str, body: object, read: Callable[[object], T | None]) -> Reply[T]:
+            async def question() -> Reply[T]:
+                try:
+                    async with self._questions:  # not a place: a refusal waits for nobody's answer
+                        status, answer = await self._exchanged(
+                            "POST", path, json_bytes(body), client_auth, 10.0
+                        )
+                except TimeoutError:
+                    return Reply(Outcome.TIMED_OUT)
+                except WireError as error:
+                    slow = error.how is Failure.TIMEOUT
+                    return Reply(Outcome.TIMED_OUT if slow else Outcome.NOT_NOW)
+                if status != _OK:
+                    return Reply(outcome_of(status, answer))
+                value = read(answer)
+                if value is not None:
+                    return Reply(Outcome.ANSWERED, value)
+                # Of a server that nobody knows, an answer of another shape is to another question.
+                is_known = self.kind is not None and self.kind.name != UNKNOWN
+                return Reply(Outcome.NOT_THIS if is_known else Outcome.UNSUPPORTED)
+
+            return await self._memory.ask(self.name, path, question)
+
+        return ask
+
     async def _asked(
         self, method: str, path: str, data: bytes, client_auth: Iterable[tuple[bytes, bytes]], seconds: float
     ) -> tuple[int | None, object]:
-        headers = self.forwarded(self._asked_with, client_auth)
         try:
-            async with asyncio.timeout(seconds):
-                answer = await self._wire.request(method, path.encode(), headers, data)
-                try:
-                    return answer.status, json.loads(await answer.read(_MAX_REPLY))
-                finally:
-                    answer.release()
+            return await self._exchanged(method, path, data, client_auth, seconds)
         except (WireError, TimeoutError):
             return None, None
+
+    async def _exchanged(
+        self, method: str, path: str, data: bytes, client_auth: Iterable[tuple[bytes, bytes]], seconds: float
+    ) -> tuple[int, object]:
+        """Status and JSON of an answer. Raises :class:`WireError` and ``TimeoutError``."""
+        headers = self.forwarded(self._asked_with(path), client_auth)
+        async with asyncio.timeout(seconds):
+            answer = await self._wire.request(method, path.encode(), headers, data)
+            try:
+                found = await answer.read(_MAX_REPLY)
+            finally:
+                answer.release()
+        try:
+            return answer.status, json.loads(found)
         except (ValueError, RecursionError):
-            return _GARBLED, None
+            # A missing route is often a page.
+            return answer.status if answer.status != _OK else _GARBLED, None
 
     async def look(
         self, path: str, client_auth: Iterable[tuple[bytes, bytes]] = (), seconds: float = 2.0
@@ -164,28 +219,30 @@ class Upstream:
         self, headers: Mapping[bytes, bytes], client_auth: Iterable[tuple[bytes, bytes]]
     ) -> Headers:
         """The request's headers as the server gets them: with its own key, else ``client_auth``."""
-        out = {
-            name: value
-            for name, value in headers.items()
-            if name not in NOT_FORWARDED and not name.startswith(OURS)
-        }
+        kept = NOT_FORWARDED
+        if b"connection" in headers:  # what it names is of that connection (RFC 9110, 7.6.1)
+            kept = kept | {name.strip().lower() for name in headers[b"connection"].split(b",")}
         key = self.settings.key
+        if key is not None:
+            kept = kept | WHOSE_ACCOUNT
+        out = {
+            name: value for name, value in headers.items() if name not in kept and not name.startswith(OURS)
+        }
         if key is None:
             out.update(client_auth)
-        elif self.kind is Kind.ANTHROPIC:
-            out[b"x-api-key"] = key.encode("latin-1", "replace")
         else:
-            out[b"authorization"] = b"Bearer " + key.encode("latin-1", "replace")
+            name, scheme = _BEARER if self.kind is None else self.kind.key_header
+            out[name.lower().encode()] = (scheme + key).encode("latin-1", "replace")
         out[b"accept-encoding"] = b"identity"
         return list(out.items())
 
-    @property
-    def _asked_with(self) -> dict[bytes, bytes]:
-        """The headers of questions of our own."""
-        headers = {b"content-type": b"application/json"}
-        if self.kind is Kind.ANTHROPIC:
+    def _asked_with(self, path: str) -> dict[bytes, bytes]:
+        """The headers of questions of our own. Anthropic's API takes none without its version."""
+        own = {} if self.kind is None else self.kind.headers
+        headers = {name.encode(): value.encode() for name, value in own.items()}
+        if path.startswith("/v1/messages"):
             headers[b"anthropic-version"] = b"2023-06-01"
-        return headers
+        return {b"content-type": b"application/json", **headers}
 
     def withheld(self, data: bytes) -> bytes:
         """``data`` without the operator's key: servers quote keys in errors, and some echo what they get."""

@@ -5,13 +5,11 @@ blocks and what is asked for each. Importing it loads neither zstandard nor blak
 """
 
 from tokenbox.lcp.addressing import ContentStore, MemoryStore, body_digest
-from tokenbox.lcp.builder import PackBuilder
 from tokenbox.lcp.decoder import Decoder, decode
-from tokenbox.lcp.encoder import Compression, encode, encode_again
+from tokenbox.lcp.encoder import Compression, PackBuilder, encode, encode_again
 from tokenbox.lcp.errors import LcpError
 from tokenbox.lcp.frames import Frame, Header
-from tokenbox.lcp.limits import Limits
-from tokenbox.lcp.pack import BlockEvent, EndEvent, Event, HeaderEvent, Pack
+from tokenbox.lcp.pack import BlockEvent, EndEvent, Event, HeaderEvent, Limits, Pack
 
 __all__ = [
     "BlockEvent",

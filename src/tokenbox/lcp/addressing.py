@@ -13,7 +13,7 @@ from tokenbox.lcp.errors import (
 )
 
 if TYPE_CHECKING:
-    from tokenbox.lcp.varint import Bytes
+    from tokenbox.lcp.frames import Bytes
 
 DIGEST_SIZE = 32
 

@@ -10,6 +10,7 @@ from tokenbox.lcp.addressing import check_digest, resolve
 from tokenbox.lcp.bodies import BODIES
 from tokenbox.lcp.compression import Expander, expanded
 from tokenbox.lcp.errors import (
+    DecompressionBomb,
     DigestMismatch,
     FrameTooLarge,
     LcpError,
@@ -28,15 +29,15 @@ from tokenbox.lcp.frames import (
     Frame,
     read_frame_head,
     read_header,
+    read_varint,
 )
-from tokenbox.lcp.limits import Limits
-from tokenbox.lcp.pack import BlockEvent, EndEvent, Event, HeaderEvent, Pack
-from tokenbox.lcp.varint import read_varint
+from tokenbox.lcp.pack import BlockEvent, EndEvent, Event, HeaderEvent, Limits, Pack
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tokenbox.lcp.addressing import ContentStore
-    from tokenbox.lcp.frames import Header
-    from tokenbox.lcp.varint import Bytes
+    from tokenbox.lcp.frames import Bytes, Header
 
 
 def decode(data: Bytes, store: ContentStore | None = None, *, limits: Limits | None = None) -> Pack:
@@ -62,7 +63,7 @@ class Decoder:
     whoever accepts them stops at the :class:`EndEvent`.
 
     Memory: the block being read and the events of one ``feed``. Of a pack that is compressed as a whole, one
-    small chunk may expand to many blocks.
+    small chunk may expand to many blocks; :meth:`events` gives them one by one.
     """
 
     def __init__(self, store: ContentStore | None = None, *, limits: Limits | None = None) -> None:
@@ -76,6 +77,7 @@ class Decoder:
         self._events: list[Event] = []
         self._blocks = 0
         self._elements = 0
+        self._room = self._limits.expanded_payload  # for compressed blocks and references, in bytes
         self._bodies = BodyReader(self._limits.tree_depth, self._count_element)
         self._ended = False
         self._finished = False
@@ -84,17 +86,29 @@ class Decoder:
 
     def feed(self, data: Bytes) -> list[Event]:
         """The events that ``data`` completes. Raises an ``LcpError``, or what the store raises."""
+        events: list[Event] = []
+        try:
+            for event in self.events(data):
+                events.append(event)  # noqa: PERF402  # a fault leaves the events before it
+        except TokenboxError:
+            if not events:
+                raise
+        return events
+
+    def events(self, data: Bytes) -> Iterator[Event]:
+        """As :meth:`feed`, one event at a time; take all of them. A fault is raised where it is met."""
         if self._finished:
             raise ValueError("the decoder is finished; make a new one for another pack")
         self._raise_fault()
         try:
-            self._take(memoryview(data))
+            for _ in self._take(memoryview(data)):
+                events, self._events = self._events, []
+                yield from events
         except TokenboxError as error:
             self._fault = error
-            if not self._events:
-                raise
-        events, self._events = self._events, []
-        return events
+            yield from self._events
+            self._events = []
+            raise
 
     def finish(self) -> None:
         """No more bytes. Raises an ``LcpError`` unless they were exactly one pack."""
@@ -118,16 +132,18 @@ class Decoder:
         if self._fault is not None:
             raise self._fault.with_traceback(None)
 
-    def _take(self, view: memoryview) -> None:
+    def _take(self, view: memoryview) -> Iterator[None]:
+        """Read ``view``; stops after each frame, so that its event can be taken."""
         if self._header is None:
             view = self._take_header(view)
+            yield
         if self._header is None or not view:
             return
         if self._expander is None:
-            self._take_payload(view)
+            yield from self._take_payload(view)
             return
         for part in self._expander.feed(view):
-            self._take_payload(memoryview(part))
+            yield from self._take_payload(memoryview(part))
 
     def _take_header(self, view: memoryview) -> memoryview:
         """Read the header if it is whole; return what follows."""
@@ -142,7 +158,7 @@ class Decoder:
             self._events.append(HeaderEvent(self._header))
         return view[rest:]
 
-    def _take_payload(self, view: memoryview) -> None:
+    def _take_payload(self, view: memoryview) -> Iterator[None]:
         """Read frames: whole ones where they are; a part of one is copied, to wait for the rest."""
         while self._pending and view:
             missing = max(self._needed - len(self._pending), 1)
@@ -153,9 +169,11 @@ class Decoder:
                     used = self._read_frame(whole, 0)
                 if used:
                     self._pending.clear()
+                    yield
         position = 0
         while not self._ended and (used := self._read_frame(view, position)):
             position += used
+            yield
         if self._ended:
             self.trailing += len(view) - position
         else:
@@ -194,6 +212,7 @@ class Decoder:
         try:
             self._count_element()
             body = stored if in_place else memoryview(self._unwrapped(flags, stored))
+            self._room -= 0 if in_place else len(body)
         except LcpError as error:
             error.located(self._blocks, start)
             raise
@@ -208,8 +227,16 @@ class Decoder:
         self._offset = start + len(stored)
 
     def _unwrapped(self, flags: int, stored: memoryview) -> bytes | memoryview:
-        """The body behind a reference, compression, or (resolved first) both."""
-        limit = self._limits.expanded_block
+        """The body behind a reference, compression, or (resolved first) both, within what is left."""
+        if self._room >= self._limits.expanded_block:
+            return self._unwrapped_to(self._limits.expanded_block, flags, stored)
+        try:
+            return self._unwrapped_to(self._room, flags, stored)
+        except DecompressionBomb as error:
+            limit = self._limits.expanded_payload
+            raise DecompressionBomb(limit - self._room + error.actual, limit) from None
+
+    def _unwrapped_to(self, limit: int, flags: int, stored: memoryview) -> bytes | memoryview:
         if not flags & IS_REFERENCE:
             return expanded(stored, limit)
         digest, body = resolve(stored, self._store, limit)

@@ -13,8 +13,8 @@ from tokenbox.lcp.errors import (
     UnexpectedEof,
     UnknownFieldWireType,
 )
-from tokenbox.lcp.limits import MAX_TREE_DEPTH
-from tokenbox.lcp.varint import MAX_VARINT, read_varint, write_varint
+from tokenbox.lcp.frames import MAX_VARINT, read_varint, write_varint
+from tokenbox.lcp.pack import MAX_TREE_DEPTH
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The header of a pack and the frames around its bodies (lcp-wire 1.2 to 1.5)."""
+"""Numbers, the header of a pack and the frames around its bodies (lcp-wire 1.1 to 1.5)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,18 @@ from tokenbox.lcp.errors import (
     ReservedNonZero,
     UnexpectedEof,
     UnsupportedVersion,
+    VarintTooLong,
     WireError,
 )
-from tokenbox.lcp.varint import read_varint, write_varint
 
 if TYPE_CHECKING:
-    from tokenbox.lcp.varint import Bytes
+    from typing import TypeAlias
 
+    Bytes: TypeAlias = bytes | bytearray | memoryview
+
+MAX_VARINT = 2**64 - 1
+_MAX_VARINT_LENGTH = 10
+_MORE = 0x80
 MAGIC = b"BCP\0"
 OLDER_MAGIC = b"LCP\0"
 MAJOR = 1
@@ -74,6 +79,36 @@ class Frame:
     @property
     def reference(self) -> bool:
         return bool(self.flags & IS_REFERENCE)
+
+
+def write_varint(value: int) -> bytes:
+    """The shortest form of ``value``, which is 0..2**64-1."""
+    out = bytearray()
+    while value >= _MORE:
+        out.append(value & 0x7F | _MORE)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def read_varint(data: Bytes, position: int, end: int) -> tuple[int, int]:
+    """``(value, position after it)`` of the number at ``position``; ``data`` counts up to ``end``.
+
+    Longer forms than needed are read too; what does not fit into 64 bits in a tenth byte is lost, as in the
+    reference. Raises :class:`UnexpectedEof` and :class:`VarintTooLong`.
+    """
+    if position < end and data[position] < _MORE:
+        return data[position], position + 1
+    value = shift = 0
+    for at in range(position, min(end, position + _MAX_VARINT_LENGTH)):
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        if byte < _MORE:
+            return value & MAX_VARINT, at + 1
+        shift += 7
+    if end - position > _MAX_VARINT_LENGTH:
+        raise VarintTooLong(position)
+    raise UnexpectedEof(end, "a number")
 
 
 def write_header(*, compressed: bool) -> bytes:

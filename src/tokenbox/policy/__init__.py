@@ -1,7 +1,7 @@
 """The policy: how much a request counts, what would fit, and whether it may be sent. Answers; never acts."""
 
-from tokenbox.policy.chunks import Kind, Request, read_chunks
-from tokenbox.policy.counting import estimate
+from tokenbox.models import OutputMode
+from tokenbox.policy.chunks import ChunkKind, Chunks, read_chunks
 from tokenbox.policy.enforcement import enforce
 from tokenbox.policy.errors import (
     InvalidChunks,
@@ -11,17 +11,16 @@ from tokenbox.policy.errors import (
     UnknownStrategy,
     UnknownWindow,
 )
-from tokenbox.policy.limits import Limits
+from tokenbox.policy.estimate import estimate
+from tokenbox.policy.guard import Basis, Binding, Limits, Uncertain, Verdict, guard
 from tokenbox.policy.packing import pack
 from tokenbox.policy.records import (
-    Binding,
     ChunkPlan,
     CutChunks,
     Enforcement,
     Estimate,
     LargerWindow,
     LowerMaxTokens,
-    OutputMode,
     PackPlan,
     Remedy,
     SummaryOp,
@@ -30,16 +29,18 @@ from tokenbox.policy.records import (
 from tokenbox.policy.strategies import Candidate, ChosenLayout
 
 __all__ = [
+    "Basis",
     "Binding",
     "Candidate",
     "ChosenLayout",
+    "ChunkKind",
     "ChunkPlan",
+    "Chunks",
     "CutChunks",
     "Enforcement",
     "Estimate",
     "InvalidChunks",
     "InvalidPolicy",
-    "Kind",
     "LargerWindow",
     "Limits",
     "LowerMaxTokens",
@@ -47,14 +48,16 @@ __all__ = [
     "PackPlan",
     "PolicyError",
     "Remedy",
-    "Request",
     "StrategyFailed",
     "SummaryOp",
+    "Uncertain",
     "UnknownStrategy",
     "UnknownWindow",
+    "Verdict",
     "Why",
     "enforce",
     "estimate",
+    "guard",
     "pack",
     "read_chunks",
 ]

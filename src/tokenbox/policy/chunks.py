@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.compose.lay_out import SEPARATOR
+from tokenbox.compose.sections import SEPARATOR
+from tokenbox.content.blocks import Block
+from tokenbox.content.items import Item, read_item
+from tokenbox.content.message import InvalidMessage, check_tools
 from tokenbox.content.section import Section
 from tokenbox.policy.errors import InvalidChunks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tokenbox.content.blocks import Block
     from tokenbox.content.message import Message
 
     Chunk = str | Section | Block | Message | Mapping[str, object]
 
 
-class Kind(StrEnum):
+class ChunkKind(StrEnum):
     """What all chunks of a request are. A string is a flexible section."""
 
     SECTIONS = "sections"
@@ -30,13 +32,22 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Request:
-    """The chunks of one request, all of one kind. ``items`` are strings or sections, blocks, or messages."""
+class Chunks:
+    """The chunks of one request, all of one kind. ``items`` are strings or sections, blocks, or messages.
 
-    kind: Kind
+    ``given``: of messages, the items of any API or library that they were read from.
+    """
+
+    kind: ChunkKind
     items: tuple[Any, ...]
     separator: str = SEPARATOR
     tools: tuple[Mapping[str, object], ...] = ()
+    given: tuple[Item, ...] = field(default=(), repr=False)
+
+    @property
+    def read(self) -> tuple[Item, ...]:
+        """Of messages: what they were read from."""
+        return self.given or tuple(Item((message,)) for message in self.items)
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
@@ -60,21 +71,22 @@ class Request:
         )
 
 
-_NAMES = {Kind.SECTIONS: "chunk", Kind.BLOCKS: "block", Kind.MESSAGES: "message"}
+_NAMES = {ChunkKind.SECTIONS: "chunk", ChunkKind.BLOCKS: "block", ChunkKind.MESSAGES: "message"}
 
 
 def read_chunks(
-    chunks: Iterable[Chunk] | Request,
+    chunks: Iterable[Chunk] | Chunks,
     separator: str = SEPARATOR,
     tools: Sequence[Mapping[str, object]] | None = None,
-) -> Request:
+) -> Chunks:
     """The request that ``chunks`` make.
 
     Strings and sections go together; blocks, and chat messages, only with their own kind. A mapping with an
-    ``id`` is a section, one with a ``role`` a message. ``tools`` are the schemas that go with messages.
-    Raises :class:`InvalidChunks`, or what is wrong with one of them.
+    ``id`` and a ``content`` is a section; one with a ``role`` or a ``type`` is a message of any API, and so
+    are the objects of libraries. ``tools`` are the schemas that go with messages. Raises
+    :class:`InvalidChunks`, or what is wrong with one of them.
     """
-    if isinstance(chunks, Request):
+    if isinstance(chunks, Chunks):
         return chunks
     if isinstance(chunks, str | bytes | Mapping) or not isinstance(chunks, Iterable):
         raise InvalidChunks(
@@ -83,8 +95,8 @@ def read_chunks(
         )
     if type(separator) is not str:
         raise InvalidChunks(f"a separator is text, not {type(separator).__name__}.")
-    kinds: dict[Kind, int] = {}
-    items = []
+    kinds: dict[ChunkKind, int] = {}
+    items: list[Any] = []
     for position, chunk in enumerate(chunks):
         kind, item = _read(chunk, position)
         kinds.setdefault(kind, position)
@@ -95,42 +107,37 @@ def read_chunks(
             f"the chunks are of several kinds: {places}. Give one kind, or ask once for each.",
             kinds=[kind.value for kind in kinds],
         )
-    request = Request(next(iter(kinds), Kind.SECTIONS), tuple(items), separator, tuple(tools or ()))
-    if request.tools and request.kind is not Kind.MESSAGES:
+    check_tools(tools)
+    kind = next(iter(kinds), ChunkKind.SECTIONS)
+    given: tuple[Any, ...] = ()
+    if kind is ChunkKind.MESSAGES:
+        given = tuple(items)
+        items = [message for item in given for message in item.messages]
+    request = Chunks(kind, tuple(items), separator, tuple(tools or ()), given)
+    if request.tools and request.kind is not ChunkKind.MESSAGES:
         raise InvalidChunks(f"tools go with messages, not with {request.kind.value}.")
-    if request.kind is Kind.SECTIONS and len(set(request.ids)) < len(request.ids):
+    if request.kind is ChunkKind.SECTIONS and len(set(request.ids)) < len(request.ids):
         twice = next(name for i, name in enumerate(request.ids) if name in request.ids[:i])
         raise InvalidChunks(f"two chunks have the id {twice!r}. Ids are unique.", id=twice)
     return request
 
 
-def _read(chunk: object, position: int) -> tuple[Kind, object]:
+def _read(chunk: object, position: int) -> tuple[ChunkKind, object]:
     if isinstance(chunk, str):
-        return Kind.SECTIONS, chunk
+        return ChunkKind.SECTIONS, chunk
     if isinstance(chunk, Section):
-        return Kind.SECTIONS, chunk
-    from tokenbox.content.blocks import Block  # noqa: PLC0415  # strings and sections do not need them
-    from tokenbox.content.message import Message  # noqa: PLC0415
-
+        return ChunkKind.SECTIONS, chunk
     if isinstance(chunk, Block):
-        return Kind.BLOCKS, chunk
-    if isinstance(chunk, Message):
-        return Kind.MESSAGES, chunk
-    if isinstance(chunk, Mapping):
-        if "role" in chunk and "id" not in chunk:
-            return Kind.MESSAGES, _message(chunk, position)
-        return Kind.SECTIONS, Section.of(chunk, position)
+        return ChunkKind.BLOCKS, chunk
+    if isinstance(chunk, Mapping) and "type" not in chunk and ("role" not in chunk or "id" in chunk):
+        return ChunkKind.SECTIONS, Section.of(chunk, position)
+    try:
+        return ChunkKind.MESSAGES, read_item(chunk)
+    except InvalidMessage as error:
+        if isinstance(chunk, Mapping):
+            raise InvalidMessage(f"messages[{position}]: {error.message}", index=position) from None
     raise InvalidChunks(
         f"chunk {position} is {type(chunk).__name__}: give a string, a section (or a mapping with id and "
-        "content), a block, or a message (or a mapping with role).",
+        "content), a block, or a message (a mapping with role, or a message object of a library).",
         position=position,
     )
-
-
-def _message(chunk: Mapping[str, object], position: int) -> Message:
-    from tokenbox.content.message import InvalidMessage, Message  # noqa: PLC0415
-
-    try:
-        return Message.of(chunk)
-    except InvalidMessage as error:
-        raise InvalidMessage(f"messages[{position}]: {error.message}", index=position) from None

@@ -7,26 +7,25 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tokenbox.errors import ContextCriticalOverflow, EmptyInput
-from tokenbox.override import Override
-from tokenbox.policy.chunks import Kind
-from tokenbox.policy.counting import tokens_of
+from tokenbox.models import OutputMode
+from tokenbox.policy.chunks import ChunkKind
 from tokenbox.policy.errors import InvalidPolicy
-from tokenbox.policy.messages import is_exact
+from tokenbox.policy.estimate import count_chunks
+from tokenbox.policy.guard import Uncertain, checked_uncertain, guard
+from tokenbox.policy.override import Override
 from tokenbox.policy.packing import pack, strategy_name
 from tokenbox.policy.records import (
-    Binding,
     CutChunks,
     Enforcement,
     LargerWindow,
     LowerMaxTokens,
-    OutputMode,
     Why,
 )
 
 if TYPE_CHECKING:
-    from tokenbox.policy.chunks import Request
-    from tokenbox.policy.limits import Limits
-    from tokenbox.policy.messages import Counts
+    from tokenbox.policy.chunks import Chunks
+    from tokenbox.policy.estimate import Counts
+    from tokenbox.policy.guard import Limits, Verdict
     from tokenbox.policy.records import Remedy
     from tokenbox.policy.strategies import Strategy
 
@@ -40,7 +39,7 @@ def no_alternatives(tokens_in: int) -> Sequence[str]:  # noqa: ARG001  # as of A
 
 
 def enforce(  # noqa: PLR0913  # keyword options, as of `layout`
-    request: Request,
+    request: Chunks,
     limits: Limits,
     counter: Counts,
     *,
@@ -49,6 +48,7 @@ def enforce(  # noqa: PLR0913  # keyword options, as of `layout`
     strategy: str | Strategy | None = None,
     model: str | None = None,
     max_tokens_request: int | None = None,
+    uncertain: Uncertain | str = Uncertain.MARGIN,
     notes: Sequence[str] = (),
     alternatives: Alternatives = no_alternatives,
 ) -> Enforcement:
@@ -64,19 +64,12 @@ def enforce(  # noqa: PLR0913  # keyword options, as of `layout`
             "hatch is explicit.",
             field="override",
         )
-    tokens_in = tokens_of(request, counter)
-    denied = limits.denies(tokens_in)
-    why = Why(
-        tokens_in,
-        limits,
-        Binding.MAX_INPUT_TOKENS if limits.max_input_binds else Binding.CONTEXT_WINDOW,
-        is_exact(request, counter),
-        overridden=denied and override is not None,
-        notes=tuple(notes),
-    )
-    plan = _remedies(request, tokens_in, limits, counter, strategy, model, alternatives) if denied else ()
+    rule = checked_uncertain(uncertain)
+    verdict = guard(count_chunks(request, counter), limits, rule)
+    why = Why(verdict, overridden=not verdict.ok and override is not None, notes=tuple(notes))
+    plan = () if verdict.ok else _remedies(request, verdict, counter, strategy, model, alternatives)
     return Enforcement(
-        ok=not denied or override is not None,
+        ok=verdict.ok or override is not None,
         why=why,
         plan=plan,
         tokenizer=counter.identity,
@@ -101,19 +94,19 @@ def checked_mode(mode: object) -> OutputMode:
 
 
 def _remedies(
-    request: Request,
-    tokens_in: int,
-    limits: Limits,
+    request: Chunks,
+    verdict: Verdict,
     counter: Counts,
     strategy: str | Strategy | None,
     model: str | None,
     alternatives: Alternatives,
 ) -> tuple[Remedy, ...]:
     """Single changes, each of which is enough: ask for less, send less, use a larger window."""
-    cut = _cut_chunks(request, limits, counter, strategy, model)
+    limits, tokens_in = verdict.limits, verdict.tokens
+    cut = _cut_chunks(request, verdict, counter, strategy, model)
     found: list[Remedy | None] = [
         _lower_max_tokens(tokens_in, limits),
-        _cut_one(request, limits, counter, model) if cut is not None and len(cut.cuts) > 1 else None,
+        _cut_one(request, verdict, counter, model) if cut is not None and len(cut.cuts) > 1 else None,
         cut,
         _larger_window(tokens_in, limits, alternatives(tokens_in)),
     ]
@@ -129,32 +122,33 @@ def _lower_max_tokens(tokens_in: int, limits: Limits) -> LowerMaxTokens | None:
 
 
 def _cut_chunks(
-    request: Request,
-    limits: Limits,
+    request: Chunks,
+    verdict: Verdict,
     counter: Counts,
     strategy: str | Strategy | None,
     model: str | None,
 ) -> CutChunks | None:
     """What the strategy would send. None where that is nothing, or where what must be kept is too much."""
-    if limits.input_limit < 1 or not request.items:
+    if verdict.limits.input_limit < 1 or not request.items:
         return None
     try:
-        plan = pack(request, limits, counter, strategy, model)
+        plan = pack(request, verdict.limits, counter, strategy, model, verdict.uncertain)
     except (ContextCriticalOverflow, EmptyInput):
         return None
-    return CutChunks(plan) if plan.total > 0 and not limits.denies(plan.total) else None
+    passes = guard(plan.count, verdict.limits, verdict.uncertain).ok
+    return CutChunks(plan) if plan.total > 0 and passes else None
 
 
-def _cut_one(request: Request, limits: Limits, counter: Counts, model: str | None) -> CutChunks | None:
+def _cut_one(request: Chunks, verdict: Verdict, counter: Counts, model: str | None) -> CutChunks | None:
     """One cut in the largest section that may be cut, where that is enough and the strategy makes several."""
-    if request.kind is not Kind.SECTIONS:
+    if request.kind is not ChunkKind.SECTIONS:
         return None
     flexible = [i for i, section in enumerate(request.sections) if section.shrink != 0]
     largest = max(flexible, key=lambda i: (len(request.texts[i]), -i), default=None)
     only = tuple(
         section if i == largest else replace(section, shrink=0) for i, section in enumerate(request.sections)
     )
-    alone = _cut_chunks(replace(request, items=only), limits, counter, "box", model)
+    alone = _cut_chunks(replace(request, items=only), verdict, counter, "box", model)
     return alone if alone is not None and not alone.plan.dropped else None
 
 

@@ -4,13 +4,16 @@ TokenboxError
 └── PolicyError                   policy_error
     ├── InvalidPolicy             invalid_policy           a window, reserve or headroom that is none
     ├── InvalidChunks             invalid_chunks           chunks of no kind, or of several
-    ├── UnknownWindow             unknown_window           nobody knows what the model holds
+    ├── UnknownWindow             unknown_window           the context window is unknown
     ├── UnknownStrategy           unknown_strategy
     └── StrategyFailed            strategy_failed          a user's strategy raised, or broke its promise
 """
 
 from __future__ import annotations
 
+import re
+
+from tokenbox.catalog import nearest
 from tokenbox.errors import TokenboxError
 
 
@@ -33,7 +36,7 @@ class InvalidChunks(PolicyError):
 
 
 class UnknownWindow(PolicyError):
-    """Nobody knows how much the model holds. ``details["remedies"]`` are commands that say it."""
+    """The context window of a model is unknown. ``details["remedies"]`` are commands that set it."""
 
     code = "unknown_window"
 
@@ -48,3 +51,21 @@ class StrategyFailed(PolicyError):
     """A user's strategy raised (its error is the cause), is not deterministic, or broke its promise."""
 
     code = "strategy_failed"
+
+
+def unknown_window(model: str | None) -> PolicyError:
+    """The error for a model whose context window is unknown, with commands that set it."""
+    if model is None:
+        return InvalidPolicy("the context window is unknown: name a model, or give max_ctx.", field="max_ctx")
+    name = model if re.fullmatch(r"[A-Za-z0-9_-]{1,80}", model) else f'"{model}"'
+    key = f"models.{name}.max_ctx" if '"' not in name else f"'models.{name}.max_ctx'"
+    remedies = [f"tokenbox config set {key} 8192", "tokenbox config set policy.max_ctx 8192"]
+    near = nearest(model)
+    meant = f" Did you mean {' or '.join(near)}?" if near else ""
+    return UnknownWindow(
+        f"the context window of the model {model!r} is unknown.{meant} Set it to its server's, such as "
+        f"8192: {remedies[0]}; or give max_ctx (--max-ctx) for one call.",
+        model=model,
+        nearest=near,
+        remedies=remedies,
+    )

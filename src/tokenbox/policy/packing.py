@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tokenbox.compose.lay_out import layout
+from tokenbox.compose.blocks import render_blocks
+from tokenbox.compose.remembered import COUNTS
+from tokenbox.compose.requests import RequestCounter
+from tokenbox.compose.sections import layout
+from tokenbox.content.block_kinds import Priority
+from tokenbox.content.blocks import AnnotationBlock, resolve_priorities
+from tokenbox.content.items import Item
+from tokenbox.content.message import Message
+from tokenbox.conversation.record import Fitted
 from tokenbox.engine.result import Decision
 from tokenbox.policy import messages
-from tokenbox.policy.chunks import Kind
-from tokenbox.policy.counted import COUNTS
+from tokenbox.policy.chunks import ChunkKind
 from tokenbox.policy.errors import InvalidPolicy, StrategyFailed, UnknownStrategy
+from tokenbox.policy.estimate import count_messages, count_text, text_counter
+from tokenbox.policy.guard import Uncertain, checked_uncertain, needed
 from tokenbox.policy.records import ChunkPlan, PackPlan
 from tokenbox.policy.strategies import Candidate, ChosenLayout, check_budget, choose, name_of, oldest_first
 from tokenbox.policy.summaries import of_blocks, of_sections
@@ -17,10 +26,11 @@ from tokenbox.policy.summaries import of_blocks, of_sections
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tokenbox.compose.block_record import BlockLayout
-    from tokenbox.policy.chunks import Request
-    from tokenbox.policy.limits import Limits
-    from tokenbox.policy.messages import Counts
+    from tokenbox.compose.blocks import BlockLayout
+    from tokenbox.compose.requests import Count
+    from tokenbox.policy.chunks import Chunks
+    from tokenbox.policy.estimate import Counts
+    from tokenbox.policy.guard import Limits
     from tokenbox.policy.records import AnyLayout, SummaryOp
     from tokenbox.policy.strategies import Strategy
     from tokenbox.tokenizers.protocol import Tokenizer
@@ -35,19 +45,22 @@ class Planned(NamedTuple):
 
 
 def pack(
-    request: Request,
+    request: Chunks,
     limits: Limits,
     counter: Counts,
     strategy: str | Strategy | None = None,
     model: str | None = None,
+    uncertain: Uncertain | str = Uncertain.MARGIN,
 ) -> PackPlan:
     """The plan of ``strategy`` (default: the one of the chunks' kind) within ``limits``.
 
     ``box`` cuts and drops sections by priority (Token Box Model), ``ladder`` gives blocks lesser forms,
-    ``window`` leaves out what is oldest. Raises ``ContextCriticalOverflow`` if what must be kept does not
-    fit, :class:`UnknownStrategy` and ``StrategyFailed``, and :class:`InvalidPolicy` if the reserve leaves no
-    room at all.
+    ``window`` leaves out what is oldest. Where the count of what is left is uncertain, so much is left out
+    that the guard lets the rest pass under ``uncertain``. Raises ``ContextCriticalOverflow`` if what must be
+    kept does not fit, :class:`UnknownStrategy` and ``StrategyFailed``, and :class:`InvalidPolicy` if the
+    reserve leaves no room at all.
     """
+    rule = checked_uncertain(uncertain)
     if limits.input_limit < 0:
         raise InvalidPolicy(
             f"nothing is left for the input: {limits.reserve_out:,} tokens are reserved for the answer, and "
@@ -57,25 +70,43 @@ def pack(
             usable=limits.usable,
         )
     name = strategy_name(request, strategy)
-    if strategy is None or isinstance(strategy, str):
-        planned = _named(name, request.kind)(request, limits.input_limit, counter)
-    else:
-        planned = _chosen(strategy, request, limits.input_limit, counter)
+    budget = limits.input_limit
+    planned, count = _planned(strategy, request, budget, counter)
+    while limits.denies(tokens := needed(count, rule)[0]) and budget > 0:
+        # What an estimate needs grows with its total: the budget shrinks in proportion, and by 1 at least.
+        budget = min(budget - 1, budget * limits.input_limit // tokens)
+        planned, count = _planned(strategy, request, budget, counter)
     gone = [chunk.decision.value in _GONE for chunk in planned.chunks]
     return PackPlan(
         packed=tuple(chunk for chunk, is_gone in zip(planned.chunks, gone, strict=True) if not is_gone),
         dropped=tuple(chunk for chunk, is_gone in zip(planned.chunks, gone, strict=True) if is_gone),
         summary_ops=tuple(planned.summary_ops),
         layout=planned.layout,
-        exact=messages.is_exact(request, counter),
         request=request,
         limits=limits,
         strategy=name,
+        count=count,
+        budget=budget,
         model=model,
     )
 
 
-def strategy_name(request: Request, strategy: str | Strategy | None) -> str:
+def _planned(
+    strategy: str | Strategy | None, request: Chunks, budget: int, counter: Counts
+) -> tuple[Planned, Count]:
+    """What the strategy makes of a budget, and its count."""
+    if strategy is None or isinstance(strategy, str):
+        planned = _named(strategy_name(request, strategy), request.kind)(request, budget, counter)
+    else:
+        planned = _chosen(strategy, request, budget, counter)
+    made = planned.layout
+    if isinstance(made, Fitted):
+        items = [Item((Message.of(message),)) for message in made.messages]
+        return planned, count_messages(counter, items, request.tools)
+    return planned, count_text(made.text, made.total, text_counter(counter))
+
+
+def strategy_name(request: Chunks, strategy: str | Strategy | None) -> str:
     """How a record calls the strategy."""
     if strategy is None:
         return DEFAULT_STRATEGY[request.kind]
@@ -85,8 +116,8 @@ def strategy_name(request: Request, strategy: str | Strategy | None) -> str:
 # The strategies that have a name.
 
 
-def _box(request: Request, budget: int, counter: Counts) -> Planned:
-    tokenizer = messages.text_counter(counter)
+def _box(request: Chunks, budget: int, counter: Counts) -> Planned:
+    tokenizer = text_counter(counter)
     made = layout(request.sections, budget, tokenizer, request.separator)
     chunks = [
         ChunkPlan(i, one.id, one.decision, one.base_size, one.size, tuple(step.why for step in one.steps))
@@ -95,10 +126,8 @@ def _box(request: Request, budget: int, counter: Counts) -> Planned:
     return Planned(made, chunks, of_sections(request, made, tokenizer))
 
 
-def _ladder(request: Request, budget: int, counter: Counts) -> Planned:
-    from tokenbox.compose.render_blocks import render_blocks  # noqa: PLC0415  # only blocks need it
-
-    tokenizer = messages.text_counter(counter)
+def _ladder(request: Chunks, budget: int, counter: Counts) -> Planned:
+    tokenizer = text_counter(counter)
     made = render_blocks(request.items, tokenizer, budget)
     chunks = [
         ChunkPlan(one.index, request.ids[one.index], one.form, one.base_size, one.size, one.why)
@@ -107,11 +136,11 @@ def _ladder(request: Request, budget: int, counter: Counts) -> Planned:
     return Planned(made, chunks, of_blocks(request, made, tokenizer))
 
 
-def _window(request: Request, budget: int, counter: Counts) -> Planned:
+def _window(request: Chunks, budget: int, counter: Counts) -> Planned:
     """Of messages, whole exchanges leave, the oldest first; of sections, the first flexible ones."""
-    if request.kind is Kind.MESSAGES:
+    if request.kind is ChunkKind.MESSAGES:
         return Planned(*messages.windowed(request, budget, counter))
-    tokenizer = messages.text_counter(counter)
+    tokenizer = text_counter(counter)
     candidates = _candidates(request, tokenizer)
     texts = request.texts
 
@@ -125,22 +154,28 @@ def _window(request: Request, budget: int, counter: Counts) -> Planned:
     return _laid_out([(i, None) for i in kept], "window", candidates, request, budget, tokenizer)
 
 
-DEFAULT_STRATEGY: Final[Mapping[Kind, str]] = {
-    Kind.SECTIONS: "box",
-    Kind.BLOCKS: "ladder",
-    Kind.MESSAGES: "window",
+DEFAULT_STRATEGY: Final[Mapping[ChunkKind, str]] = {
+    ChunkKind.SECTIONS: "box",
+    ChunkKind.BLOCKS: "ladder",
+    ChunkKind.MESSAGES: "window",
 }
-_STRATEGIES: Final[Mapping[str, Mapping[Kind, Callable[[Request, int, Counts], Planned]]]] = {
-    "box": {Kind.SECTIONS: _box},
-    "ladder": {Kind.BLOCKS: _ladder},
-    "window": {Kind.SECTIONS: _window, Kind.MESSAGES: _window},
+_STRATEGIES: Final[Mapping[str, Mapping[ChunkKind, Callable[[Chunks, int, Counts], Planned]]]] = {
+    "box": {ChunkKind.SECTIONS: _box},
+    "ladder": {ChunkKind.BLOCKS: _ladder},
+    "window": {ChunkKind.SECTIONS: _window, ChunkKind.MESSAGES: _window},
 }
-STRATEGY_NAMES: Final = tuple(_STRATEGIES)
+
+
+def fits_kind(name: str, kind: ChunkKind) -> bool:
+    """Whether the strategy of that name is for chunks of that kind."""
+    return kind in _STRATEGIES.get(name, {})
+
+
 # Decisions and forms that send nothing of the chunk's own.
 _GONE: Final = frozenset({"dropped", "merged", "omitted", "evicted"})
 
 
-def _named(name: str, kind: Kind) -> Callable[[Request, int, Counts], Planned]:
+def _named(name: str, kind: ChunkKind) -> Callable[[Chunks, int, Counts], Planned]:
     planners = _STRATEGIES.get(name)
     if planners is None:
         raise UnknownStrategy(
@@ -160,7 +195,7 @@ def _named(name: str, kind: Kind) -> Callable[[Request, int, Counts], Planned]:
 # Strategies of the user's own.
 
 
-def _chosen(strategy: Strategy, request: Request, budget: int, counter: Counts) -> Planned:
+def _chosen(strategy: Strategy, request: Chunks, budget: int, counter: Counts) -> Planned:
     """What a strategy of the user's own makes of it."""
     try:
         return _as_chosen(strategy, request, budget, counter)
@@ -170,19 +205,19 @@ def _chosen(strategy: Strategy, request: Request, budget: int, counter: Counts) 
         raise
 
 
-def _as_chosen(strategy: Strategy, request: Request, budget: int, counter: Counts) -> Planned:
+def _as_chosen(strategy: Strategy, request: Chunks, budget: int, counter: Counts) -> Planned:
     name = name_of(strategy)
-    if request.kind is Kind.MESSAGES:
+    if request.kind is ChunkKind.MESSAGES:
         candidates = messages.candidates_of(request, counter)
         count = _text_count(counter)
         picked = choose(strategy, candidates, budget, count, may_change=False)
         made = Planned(*messages.chosen(request, [index for index, _ in picked], name, counter))
     else:
-        tokenizer = messages.text_counter(counter)
+        tokenizer = text_counter(counter)
         candidates = _candidates(request, tokenizer)
-        may_change = request.kind is Kind.SECTIONS
+        may_change = request.kind is ChunkKind.SECTIONS
         picked = choose(strategy, candidates, budget, tokenizer.count, may_change=may_change)
-        if request.kind is Kind.BLOCKS:
+        if request.kind is ChunkKind.BLOCKS:
             made = _blocks_chosen(picked, candidates, request, tokenizer)
         else:
             made = _laid_out(picked, name, candidates, request, budget, tokenizer)
@@ -192,14 +227,16 @@ def _as_chosen(strategy: Strategy, request: Request, budget: int, counter: Count
 
 def _text_count(counter: Counts) -> Callable[[str], int]:
     """Counts a text; for a chat format, as the message of a user."""
-    if not messages.counts_requests(counter):
-        return messages.text_counter(counter).count
-    return lambda text: counter.count_messages([{"role": "user", "content": text}])
+    if not isinstance(counter, RequestCounter):
+        return counter.count
+    return lambda text: (
+        count_messages(counter, [Item((Message.of({"role": "user", "content": text}),))]).total
+    )
 
 
-def _candidates(request: Request, tokenizer: Tokenizer) -> list[Candidate]:
+def _candidates(request: Chunks, tokenizer: Tokenizer) -> list[Candidate]:
     """The chunks as a strategy sees them. An annotation is no candidate: it is about other blocks."""
-    if request.kind is Kind.BLOCKS:
+    if request.kind is ChunkKind.BLOCKS:
         return _block_candidates(request, tokenizer)
     sizes = COUNTS.each(tokenizer, request.texts)
     return [
@@ -212,7 +249,7 @@ def _laid_out(
     chosen: Sequence[tuple[int, str | None]],
     name: str,
     candidates: Sequence[Candidate],
-    request: Request,
+    request: Chunks,
     budget: int,
     tokenizer: Tokenizer,
 ) -> Planned:
@@ -255,11 +292,7 @@ def _decision(candidate: Candidate, text: str | None) -> Decision:
     return Decision.KEPT if text == candidate.text else Decision.COMPRESSED
 
 
-def _block_candidates(request: Request, tokenizer: Tokenizer) -> list[Candidate]:
-    from tokenbox.compose.render_blocks import render_blocks  # noqa: PLC0415
-    from tokenbox.content.block_kinds import Priority  # noqa: PLC0415
-    from tokenbox.content.blocks import AnnotationBlock, resolve_priorities  # noqa: PLC0415
-
+def _block_candidates(request: Chunks, tokenizer: Tokenizer) -> list[Candidate]:
     priorities = resolve_priorities(request.items)
     candidates: list[Candidate] = []
     for i, block in enumerate(request.items):
@@ -283,12 +316,10 @@ def _block_candidates(request: Request, tokenizer: Tokenizer) -> list[Candidate]
 def _blocks_chosen(
     chosen: Sequence[tuple[int, str | None]],
     candidates: Sequence[Candidate],
-    request: Request,
+    request: Chunks,
     tokenizer: Tokenizer,
 ) -> Planned:
     """The blocks that were chosen, rendered in full."""
-    from tokenbox.compose.render_blocks import render_blocks  # noqa: PLC0415
-
     places = [request.ids.index(one.id) for one in candidates]
     made: BlockLayout = render_blocks(
         [request.items[places[index]] for index, _ in chosen], tokenizer, verbosity="full"

@@ -2,49 +2,56 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from tokenbox.content.message import Message
+from tokenbox.content.weight import weight_text
+from tokenbox.conversation.record import Fitted
 from tokenbox.policy.errors import PolicyError
+from tokenbox.policy.guard import Basis, Binding, in_window
 
 if TYPE_CHECKING:
-    from tokenbox.compose.block_record import BlockLayout
-    from tokenbox.compose.record import Layout
-    from tokenbox.conversation.record import Fitted
-    from tokenbox.override import Override
-    from tokenbox.policy.chunks import Request
-    from tokenbox.policy.limits import Limits
+    from collections.abc import Sequence
+    from enum import StrEnum
+
+    from tokenbox.compose.blocks import BlockLayout
+    from tokenbox.compose.requests import Count
+    from tokenbox.compose.sections import Layout
+    from tokenbox.models import OutputMode
+    from tokenbox.policy.chunks import Chunks
+    from tokenbox.policy.guard import Limits, Verdict
+    from tokenbox.policy.override import Override
     from tokenbox.policy.strategies import ChosenLayout
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
-    AnyLayout = Layout | BlockLayout | Fitted | ChosenLayout
+    AnyLayout = Layout | BlockLayout | Fitted[Any] | ChosenLayout
 
-SCHEMA_ESTIMATE = "tokenbox.estimate/1"
-SCHEMA_PLAN = "tokenbox.plan/1"
-SCHEMA_ENFORCEMENT = "tokenbox.enforcement/1"
-
-
-class OutputMode(StrEnum):
-    """How the answer is taken. It decides the reserve where nobody else does: JSON cut off is no JSON."""
-
-    TEXT = "text"
-    JSON = "json"
-    STREAM = "stream"
+SCHEMA_ESTIMATE = "tokenbox.estimate/2"
+SCHEMA_PLAN = "tokenbox.plan/2"
+SCHEMA_ENFORCEMENT = "tokenbox.enforcement/2"
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a request counts. ``tokens_in`` is the count of the whole that would be sent, with separators,
-    markup or chat format; ``per_chunk`` what each chunk counts alone, in order, so they do not add up to it.
+    """What a request counts. ``count`` is that of the whole that would be sent, with separators, markup or
+    chat format; ``per_chunk`` what each chunk counts alone, in order, so they do not add up to it.
     """  # noqa: D205  # one sentence
 
-    tokens_in: int
+    count: Count
     per_chunk: tuple[int, ...]
     tokenizer: TokenizerIdentity
-    exact: bool
     model: str | None = None
     ids: tuple[str, ...] = ()
+
+    @property
+    def tokens_in(self) -> int:
+        return self.count.total
+
+    @property
+    def exact(self) -> bool:
+        return self.count.exact
 
     def to_dict(self) -> dict[str, object]:
         return {
@@ -52,6 +59,8 @@ class Estimate:
             "model": self.model,
             "tokens_in": self.tokens_in,
             "exact": self.exact,
+            "at_most": self.count.at_most,
+            "counted_by": self.count.by.value,
             "per_chunk": [
                 {"id": name, "tokens": tokens} for name, tokens in zip(self.ids, self.per_chunk, strict=True)
             ],
@@ -115,17 +124,19 @@ class PackPlan:
     """What would be sent of the chunks, and what would not. A plan: nothing was sent, no model was asked.
 
     ``packed`` and ``dropped`` are every chunk once, in the order given. ``layout`` is the record of the
-    strategy's engine, whose ``text`` (or ``messages``) is what would be sent; ``total <= budget``.
+    strategy's engine, whose ``text`` (or ``messages``) is what would be sent; ``total <= budget``. The budget
+    is what the limits leave for the input; less where only less passes the guard, for the count is uncertain.
     """
 
     packed: tuple[ChunkPlan, ...]
     dropped: tuple[ChunkPlan, ...]
     summary_ops: tuple[SummaryOp, ...]
     layout: AnyLayout = field(repr=False)
-    request: Request = field(repr=False)
+    request: Chunks = field(repr=False)
     limits: Limits
     strategy: str
-    exact: bool
+    count: Count
+    budget: int
     model: str | None = None
 
     @property
@@ -133,22 +144,17 @@ class PackPlan:
         return self.layout.total
 
     @property
-    def budget(self) -> int:
-        return self.limits.input_limit
+    def exact(self) -> bool:
+        return self.count.exact
 
     @property
     def text(self) -> str:
         """What would be sent, as one text; of messages, as JSON."""
-        from tokenbox.conversation.record import Fitted  # noqa: PLC0415
-        from tokenbox.policy.messages import emitted  # noqa: PLC0415  # which makes plans
-
         return emitted(self.layout.messages) if isinstance(self.layout, Fitted) else self.layout.text
 
     @property
     def messages(self) -> list[dict[str, Any]]:
         """What would be sent, where that is chat messages. Raises :class:`PolicyError` where it is text."""
-        from tokenbox.conversation.record import Fitted  # noqa: PLC0415
-
         if not isinstance(self.layout, Fitted):
             raise PolicyError("this plan is of texts or blocks: it has a text, and no messages.")
         return [message.to_dict() for message in self.layout.messages]
@@ -179,55 +185,70 @@ class PackPlan:
         }
 
 
-class Binding(StrEnum):
-    """Which limit decided."""
-
-    CONTEXT_WINDOW = "context_window"
-    MAX_INPUT_TOKENS = "max_input_tokens"
-
-
 @dataclass(frozen=True, slots=True)
 class Why:
-    """The numbers behind an enforcement. ``over`` is by how many tokens the input is over ``input_limit``:
-    0 or less if it is not. ``notes``: what does not decide, but should be known.
-    """  # noqa: D205  # one sentence
+    """The numbers behind an enforcement. ``notes``: what does not decide, but should be known."""
 
-    tokens_in: int
-    limits: Limits
-    binding: Binding
-    exact: bool
+    verdict: Verdict
     overridden: bool = False
     notes: tuple[str, ...] = ()
 
     @property
+    def tokens_in(self) -> int:
+        return self.verdict.count.total
+
+    @property
+    def exact(self) -> bool:
+        return self.verdict.count.exact
+
+    @property
+    def limits(self) -> Limits:
+        return self.verdict.limits
+
+    @property
+    def binding(self) -> Binding:
+        return self.verdict.binding
+
+    @property
     def over(self) -> int:
-        return self.tokens_in - self.limits.input_limit
+        """By how many tokens the input is over its limit: 0 or less if it is not."""
+        return self.verdict.over
 
     @property
     def say(self) -> str:
         """The whole in one sentence."""
         about = "" if self.exact else "~"
-        limits = self.limits
+        limits, verdict = self.limits, self.verdict
+        added = {Basis.MARGIN: ", with its margin", Basis.AT_MOST: ", at most"}.get(verdict.basis)
+        total = f"{about}{in_window(verdict.count):,} tokens of input"
+        if added is not None and verdict.tokens != in_window(verdict.count):
+            total += f" ({about}{verdict.tokens:,}{added})"
         if self.binding is Binding.MAX_INPUT_TOKENS:
-            rule = f"{about}{self.tokens_in:,} tokens of input, of at most {limits.max_input:,}"
+            rule = f"{total}, of at most {limits.max_input:,}"
         else:
             margin = f" ({limits.max_ctx:,} - {_percent(limits)} headroom)" if limits.headroom else ""
             rule = (
-                f"{about}{self.tokens_in:,} tokens of input + {limits.reserve_out:,} reserved for the answer "
-                f"= {about}{self.tokens_in + limits.reserve_out:,}, of {limits.usable:,}{margin}"
+                f"{total} + {limits.reserve_out:,} reserved for the answer "
+                f"= {about}{verdict.tokens + limits.reserve_out:,}, of {limits.usable:,}{margin}"
             )
-        verdict = f"{about}{self.over:,} too many" if self.over > 0 else f"{about}{-self.over:,} free"
+        free = f"{about}{self.over:,} too many" if self.over > 0 else f"{about}{-self.over:,} free"
         allowed = "; allowed by an override" if self.overridden else ""
-        return f"{rule}: {verdict}{allowed}"
+        return f"{rule}: {free}{allowed}"
 
     def __str__(self) -> str:
         return self.say
 
     def to_dict(self) -> dict[str, object]:
+        verdict = self.verdict
         return {
             "say": self.say,
             "tokens_in": self.tokens_in,
             "exact": self.exact,
+            "at_most": verdict.count.at_most,
+            "counted_by": verdict.count.by.value,
+            "decided_on": verdict.tokens,
+            "basis": verdict.basis.value,
+            "uncertain": verdict.uncertain.value,
             "over": self.over,
             "binding": self.binding.value,
             "overridden": self.overridden,
@@ -336,7 +357,7 @@ class Enforcement:
     override: Override | None = None
     model: str | None = None
     max_tokens_request: int | None = None
-    request: Request | None = field(default=None, repr=False, compare=False)
+    request: Chunks | None = field(default=None, repr=False, compare=False)
     strategy: str | None = None
 
     @property
@@ -366,6 +387,13 @@ class Enforcement:
 
 
 def _percent(limits: Limits) -> str:
-    from tokenbox.content.weight import weight_text  # noqa: PLC0415
-
     return f"{weight_text(limits.headroom * 100)} %"
+
+
+def emitted(messages: Sequence[Any]) -> str:
+    """The messages that would be sent, as JSON."""
+    return json.dumps(
+        [Message.of(message).to_dict(declared=False) for message in messages],
+        ensure_ascii=False,
+        separators=(",", ":"),
+    )

@@ -1,21 +1,29 @@
-"""A user's own strategy: what it is given, what it must give back, and how that is checked."""
+"""Strategies: ours by name, and a user's own: what it is given, what it must give back, how that is checked.
+
+A user's is a function, the name of an entry point of ``tokenbox.strategies``, or ``module:function``.
+"""
 
 from __future__ import annotations
 
+import difflib
 import hashlib
+import importlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from tokenbox.errors import TokenboxError
-from tokenbox.policy.errors import StrategyFailed
+from tokenbox.policy.errors import StrategyFailed, UnknownStrategy
 from tokenbox.tokenizers.cache import text_digest
 
 if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 SCHEMA = "tokenbox.choice/1"
+GROUP: Final = "tokenbox.strategies"
+STRATEGY_NAMES: Final = ("box", "ladder", "window")
+"""The strategies that come with the package."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,3 +202,59 @@ def oldest_first(
         else:
             low = middle + 1
     return rest(low)
+
+
+def strategy_of(value: object) -> str | Strategy | None:
+    """The strategy that ``value`` is or names: ours, an entry point's, ``module:function``, or a callable.
+
+    Raises :class:`UnknownStrategy`, and :class:`StrategyFailed` (with its cause) where it cannot be imported.
+    """
+    if value is None or (isinstance(value, str) and value in STRATEGY_NAMES):
+        return value
+    if callable(value):
+        return cast("Strategy", value)
+    if not isinstance(value, str):
+        raise UnknownStrategy(
+            f"a strategy is {', '.join(STRATEGY_NAMES)}, a function, an entry point of {GROUP} or "
+            f"'module:function', not {value!r}."
+        )
+    found = _imported(value) if ":" in value else _installed(value)
+    if not callable(found):
+        raise UnknownStrategy(f"{value} is no function, but {type(found).__name__}.", strategy=value)
+    return cast("Strategy", found)
+
+
+def _imported(spec: str) -> object:
+    module, _, path = spec.partition(":")
+    try:
+        found: object = importlib.import_module(module)
+        for part in path.split("."):
+            found = getattr(found, part)
+    except Exception as error:
+        raise StrategyFailed(
+            f"the strategy {spec} cannot be imported: {type(error).__name__}: {error}. Is its folder on "
+            "PYTHONPATH?",
+            strategy=spec,
+        ) from error
+    return found
+
+
+def _installed(name: str) -> object:
+    from importlib.metadata import entry_points  # noqa: PLC0415  # 20 ms, for a name not ours
+
+    points = {point.name: point for point in entry_points(group=GROUP)}
+    if name not in points:
+        names = [*STRATEGY_NAMES, *sorted(points)]
+        near = difflib.get_close_matches(name, names, 1)
+        hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(names)}."
+        raise UnknownStrategy(
+            f"no strategy is called {name!r}. {hint} A function of yours is named as module:function.",
+            strategy=name,
+        )
+    try:
+        return cast("object", points[name].load())
+    except Exception as error:
+        raise StrategyFailed(
+            f"the strategy {name} ({points[name].value}) fails on import: {type(error).__name__}: {error}.",
+            strategy=name,
+        ) from error

@@ -5,24 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from tokenbox.content.section import MAX_INTEGER
+from tokenbox.compose.blocks import render_blocks
+from tokenbox.compose.remembered import COUNTS
 from tokenbox.engine.ladder import Form
 from tokenbox.engine.result import Decision
 from tokenbox.errors import TokenboxError
-from tokenbox.policy.counted import COUNTS
+from tokenbox.integers import MAX_INTEGER
 from tokenbox.policy.records import SummaryOp
 
 if TYPE_CHECKING:
-    from tokenbox.compose.block_record import BlockLayout
-    from tokenbox.compose.record import Layout
-    from tokenbox.policy.chunks import Request
+    from tokenbox.compose.blocks import BlockLayout
+    from tokenbox.compose.sections import Layout
+    from tokenbox.policy.chunks import Chunks
     from tokenbox.tokenizers.protocol import Tokenizer
 
 # As many offers as a person reads.
 MOST: Final = 8
 
 
-def of_sections(request: Request, made: Layout, tokenizer: Tokenizer) -> list[SummaryOp]:
+def of_sections(request: Chunks, made: Layout, tokenizer: Tokenizer) -> list[SummaryOp]:
     """For the sections that were lost last, which one summary would bring them back whole.
 
     They come back in reverse order of loss, so the k-th offer brings back the last k. What is summarized is
@@ -50,7 +51,7 @@ def of_sections(request: Request, made: Layout, tokenizer: Tokenizer) -> list[Su
     return ops
 
 
-def _room(request: Request, made: Layout, there: set[int], without: int, tokenizer: Tokenizer) -> int:
+def _room(request: Chunks, made: Layout, there: set[int], without: int, tokenizer: Tokenizer) -> int:
     """What is left for a text in the place of ``without`` if all the others that are there are whole.
 
     What its borders will merge into is not known yet, so both its joins are priced as the separator and a
@@ -61,7 +62,7 @@ def _room(request: Request, made: Layout, there: set[int], without: int, tokeniz
     return made.budget - COUNTS.whole(tokenizer, others, request.separator) - 2 * join
 
 
-def of_blocks(request: Request, made: BlockLayout, tokenizer: Tokenizer) -> list[SummaryOp]:
+def of_blocks(request: Chunks, made: BlockLayout, tokenizer: Tokenizer) -> list[SummaryOp]:
     """For the blocks that are shown as less than a summary, how long a summary could be shown instead."""
     ops: list[SummaryOp] = []
     if made.budget is None:
@@ -83,8 +84,6 @@ def of_blocks(request: Request, made: BlockLayout, tokenizer: Tokenizer) -> list
 
 def _markup(block: object, tokenizer: Tokenizer) -> int:
     """What a summary of the block costs beside its own text, and a little more for what merges."""
-    from tokenbox.compose.render_blocks import render_blocks  # noqa: PLC0415
-
     summarized = replace(block, summary="x")  # type: ignore[type-var]  # every block is a dataclass
     try:
         alone = render_blocks([summarized], tokenizer, verbosity="summary")  # type: ignore[list-item]

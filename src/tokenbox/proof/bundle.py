@@ -5,10 +5,11 @@
     decisions.jsonl    what became of each, then every step
     summaries/         what was summarized on the way, a record each
     texts/             only if asked for: every text, so that the bundle replays offline
+    envelope.json      only if signed: a DSSE envelope with the manifest and its signatures
     volatile.json      when, where and on what it was made; not in the id, checked by a digest of its own
 
-The manifest has the digests of all others but the last, so the id covers them. A file in ``summaries/`` and
-``texts/`` is named by the SHA-256 of its bytes.
+The manifest has the digests of all others but the last two, so the id covers them. A file in ``summaries/``
+and ``texts/`` is named by the SHA-256 of its bytes.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ if TYPE_CHECKING:
 
     from tokenbox.proof.evidence import Evidence, Record, Text
 
-SCHEMA = "tokenbox.proof/1"
+SCHEMA = "tokenbox.proof/2"
 STATEMENT = "https://in-toto.io/Statement/v1"
-PREDICATE = "urn:tokenbox:predicate:proof:1"
+PREDICATE = "urn:tokenbox:predicate:proof:2"
 
 MANIFEST, INPUTS, DECISIONS, VOLATILE = "manifest.json", "inputs.jsonl", "decisions.jsonl", "volatile.json"
+ENVELOPE = "envelope.json"
 SUMMARIES, TEXTS = "summaries/", "texts/"
 EMITTED = "emitted"
 
@@ -146,8 +148,9 @@ def _statement(evidence: Evidence, files: Record) -> dict[str, object]:
             "engine": {"name": "tokenbox", "version": __version__},
             "kind": evidence.kind.value,
             "outcome": evidence.outcome.to_dict(),
+            "function": evidence.function,
             "algorithm": evidence.algorithm,
-            "options": dict(evidence.options),
+            "arguments": dict(evidence.arguments),
             "budget": evidence.budget.to_dict(),
             "tokenizer": evidence.tokenizer.to_dict(),
             "template": evidence.template,

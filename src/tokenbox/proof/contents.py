@@ -10,7 +10,7 @@ from tokenbox.proof.bundle import DECISIONS, INPUTS, SUMMARIES
 from tokenbox.proof.manifest import leaves, read_records, read_summary, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from tokenbox.proof.evidence import Record
     from tokenbox.proof.manifest import Manifest
@@ -69,9 +69,9 @@ def read_contents(files: Files, manifest: Manifest) -> Contents:
     return Contents(manifest, records[INPUTS], records[DECISIONS], summaries)
 
 
-def differences(left: Contents, right: Contents, besides: Collection[str] = ()) -> list[Difference]:
-    """The fields that differ, in their order; ``besides`` are fields of the predicate that may."""
-    before, after = dict(_fields(left, besides)), dict(_fields(right, besides))
+def differences(left: Contents, right: Contents) -> list[Difference]:
+    """The fields that differ, in their order."""
+    before, after = dict(fields_of(left)), dict(fields_of(right))
     names = [*before, *(name for name in after if name not in before)]
     pairs = ((name, before.get(name, ABSENT), after.get(name, ABSENT)) for name in names)
     return [Difference(*pair) for pair in pairs if _differ(pair[1], pair[2])]
@@ -81,15 +81,15 @@ def _differ(one: object, other: object) -> bool:
     return one.__class__ is not other.__class__ or one != other
 
 
-def _fields(contents: Contents, besides: Collection[str]) -> Iterator[tuple[str, object]]:
+def fields_of(contents: Contents) -> Iterator[tuple[str, object]]:
     """Every field with its value. Records are named by their ids, so that one more moves no other."""
     yield "emitted", contents.manifest.emitted
     for name, value in contents.manifest.predicate.items():
-        if name not in _DERIVED and name not in besides:
+        if name not in _DERIVED:
             yield from leaves(value, name)
-    yield from _named("inputs", contents.inputs, besides)
+    yield from _named("inputs", contents.inputs)
     outcomes = [record for record in contents.decisions if "action" not in record]
-    yield from _named("decisions", outcomes, besides)
+    yield from _named("decisions", outcomes)
     steps = (record for record in contents.decisions if "action" in record)
     for number, step in enumerate(steps, 1):
         yield from leaves(step, f"steps[{number}]")
@@ -98,12 +98,12 @@ def _fields(contents: Contents, besides: Collection[str]) -> Iterator[tuple[str,
         yield from leaves(summary, f"summaries[{of}]")
 
 
-def _named(group: str, records: Sequence[Record], besides: Collection[str]) -> Iterator[tuple[str, object]]:
+def _named(group: str, records: Sequence[Record]) -> Iterator[tuple[str, object]]:
     seen = Counter[str]()
     for number, record in enumerate(records, 1):
         # A decision about the whole has no id.
         name = str(record.get("id", number))
         seen[name] += 1
         label = name if seen[name] == 1 else f"{name} #{seen[name]}"
-        rest = {key: value for key, value in record.items() if key != "id" and key not in besides}
+        rest = {key: value for key, value in record.items() if key != "id"}
         yield from leaves(rest, f"{group}[{label}]")

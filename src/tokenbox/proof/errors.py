@@ -4,6 +4,9 @@
     └── ProofError             proof_error
         ├── ProofTooLarge      proof_too_large        what was decided does not go into a bundle
         ├── BundleInvalid      bundle_invalid         a bundle is not what its id says
+        ├── SignatureInvalid   signature_invalid      a signature is missing, or does not fit
+        ├── KeyInvalid         key_invalid            a key cannot be read, or others may read it
+        ├── LogInvalid         log_invalid            the log of a store was cut, reordered or forked
         ├── ReplayImpossible   replay_impossible      a text or the tokenizer is missing
         ├── BundleNotFound     bundle_not_found       no bundle has that id, or several begin so
         └── ProofNotWritten    proof_not_written      the disk is full, the folder may not be changed ...
@@ -48,6 +51,28 @@ class BundleInvalid(ProofError):
         place = file if field is None else f"{file}: {field}"
         super().__init__(f"{place} {message}", file=file, field=field, expected=expected, found=found)
         self.file, self.field, self.expected, self.found = file, field, expected, found
+
+
+class SignatureInvalid(BundleInvalid):
+    """A bundle or a checkpoint has no signature of the keys that were given, or one that does not fit."""
+
+    code = "signature_invalid"
+
+
+class LogInvalid(BundleInvalid):
+    """The log of a store is not the one that its checkpoints signed, or not that of its bundles."""
+
+    code = "log_invalid"
+
+
+class KeyInvalid(ProofError):
+    """A key cannot be read, is of another kind, or is readable for others."""
+
+    code = "key_invalid"
+
+    @classmethod
+    def of(cls, name: str, what: str) -> KeyInvalid:
+        return cls(f"{name} {what}.", file=name)
 
 
 class ReplayImpossible(ProofError):

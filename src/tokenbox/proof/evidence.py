@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ class Kind(StrEnum):
     LAYOUT = "layout"
     BLOCKS = "blocks"
     WINDOW = "window"
+    ESTIMATE = "estimate"
     PLAN = "plan"
     ENFORCEMENT = "enforcement"
 
@@ -60,23 +61,16 @@ class Sourced:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The input budget in tokens, and the figures it follows from where there are such."""
+    """The input budget in tokens, and the figures it follows from. None: unknown, or there is none."""
 
-    tokens: Sourced
-    context_window: Sourced | None = None
-    reserve_output: Sourced | None = None
-    headroom: Sourced | None = None
+    tokens: Sourced = Sourced(None)
+    context_window: Sourced = Sourced(None)
+    reserve_output: Sourced = Sourced(None)
+    headroom: Sourced = Sourced(None)
+    max_input: Sourced = Sourced(None)
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            name: None if part is None else part.to_dict()
-            for name, part in (
-                ("tokens", self.tokens),
-                ("context_window", self.context_window),
-                ("reserve_output", self.reserve_output),
-                ("headroom", self.headroom),
-            )
-        }
+        return {field.name: getattr(self, field.name).to_dict() for field in fields(self)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,22 +153,24 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What was decided, from what, by which rules, and what came of it.
+    """A call that decided something: the function and its arguments, and what came of it.
 
-    ``algorithm`` and ``options`` are as the result's own digest has them, which is ``digest``: None for a
-    refusal. ``figures``: its totals, in tokens. ``decisions``: what became of each input, then every step, as
-    records. ``emitted``: what would be sent, as text, as bytes, or in pieces; None for a refusal.
+    ``function`` is the name under which a replay finds it, ``algorithm`` the version of its rules.
+    ``arguments``: those that are neither inputs nor budget nor tokenizer. ``digest`` is the result's own:
+    None for a refusal. ``figures``: its totals, in tokens. ``decisions``: what became of each input, then
+    every step, as records. ``emitted``: what would be sent, as text, bytes, or pieces; None for a refusal.
     ``template``: SHA-256 of the chat template. ``override``: the explicit permission to go over the context,
     as given. ``parent``: the id of the bundle that this follows from.
     """
 
     kind: Kind
+    function: str
     algorithm: str
-    options: Record
+    arguments: Record
     budget: Budget
     tokenizer: TokenizerIdentity
     inputs: tuple[Input, ...] = field(repr=False)
-    decisions: tuple[Record, ...] = field(repr=False)
+    decisions: tuple[Record, ...] = field(default=(), repr=False)
     outcome: Outcome = field(default_factory=Outcome)
     emitted: str | bytes | tuple[str, ...] | None = field(default=None, repr=False)
     digest: str | None = None

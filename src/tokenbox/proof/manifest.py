@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, cast
 
 from tokenbox.proof.bundle import (
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
     from tokenbox.proof.evidence import Record
 
+HEADROOM = re.compile("[0-9]{1,400}(\\.[0-9]{1,400}|/[1-9][0-9]{0,399})?")
+_FAMILY = "tokenbox.proof/"
 HEX = re.compile("[0-9a-f]{64}")
 _MOST_SHOWN = 80
 
@@ -90,8 +93,10 @@ class Manifest:
 def read_manifest(data: bytes, bundle_id: str) -> Manifest:
     """The manifest in ``data``, whose SHA-256 is ``bundle_id``. Raises :class:`BundleInvalid`."""
     record = _parsed(data, MANIFEST)
+    _check_schema(record)
     _check(record, _STATEMENT, MANIFEST)
     manifest = Manifest(bundle_id, cast("Record", record))
+    _check_budget(cast("Mapping[str, Record]", manifest.predicate["budget"]))
     inputs = manifest.file(INPUTS).sha256
     subject = cast("list[dict[str, dict[str, str]]]", manifest.record["subject"])[0]["digest"]["sha256"]
     if manifest.emitted is None and subject != inputs:
@@ -136,6 +141,54 @@ def shown(value: object) -> str:
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
 
 
+def _check_schema(record: object) -> None:
+    """A bundle of another schema is refused as such, and never half read."""
+    predicate = record.get("predicate") if isinstance(record, dict) else None
+    schema = predicate.get("schema") if isinstance(predicate, dict) else None
+    if isinstance(schema, str) and schema.startswith(_FAMILY) and schema != SCHEMA:
+        raise BundleInvalid(
+            f"is {shown(schema)}: the bundle is of {'an older' if schema < SCHEMA else 'a newer'} schema. "
+            f"This release reads {SCHEMA!r}. Read it with the release that its engine.version names.",
+            file=MANIFEST,
+            field="predicate.schema",
+            expected=SCHEMA,
+            found=schema,
+        )
+
+
+def _check_budget(budget: Mapping[str, Record]) -> None:
+    """``tokens = floor(context_window * (1 - headroom)) - reserve_output``, and at most ``max_input``."""
+    tokens, window, reserve, headroom, most = (
+        budget[name]["value"]
+        for name in ("tokens", "context_window", "reserve_output", "headroom", "max_input")
+    )
+    if window is reserve is headroom is most is None and type(tokens) in (int, type(None)):
+        return  # it was given as it is
+    for name, value in (("context_window", window), ("reserve_output", reserve), ("max_input", most)):
+        if value is not None and (type(value) is not int or value < 0):
+            raise _wrong_budget(name, value, "a number of tokens or null")
+    if headroom is not None and not (isinstance(headroom, str) and HEADROOM.fullmatch(headroom)):
+        raise _wrong_budget("headroom", headroom, "a fraction of the window below 1")
+    share = Fraction(0 if headroom is None else headroom)
+    if share >= 1:
+        raise _wrong_budget("headroom", headroom, "a fraction of the window below 1")
+    if tokens is not None and type(tokens) is not int:
+        raise _wrong_budget("tokens", tokens, "a number of tokens or null")
+    room = (
+        None
+        if window is None
+        else int(cast("int", window) * (1 - share)) - (cast("int | None", reserve) or 0)
+    )
+    bounds = [bound for bound in (room, cast("int | None", most)) if bound is not None]
+    if bounds and tokens != min(bounds):
+        raise _wrong_budget("tokens", tokens, f"{min(bounds)}, which is what the other figures leave")
+
+
+def _wrong_budget(name: str, value: object, wanted: str) -> BundleInvalid:
+    field = f"predicate.budget.{name}.value"
+    return BundleInvalid(f"is {wanted}, not {shown(value)}.", file=MANIFEST, field=field, found=value)
+
+
 def _parsed(data: bytes, file: str, field: str | None = None) -> object:
     try:
         return parse_canonical(data)
@@ -150,29 +203,41 @@ def _check(value: object, shape: object, file: str, place: str | None = None) ->
         raise BundleInvalid(what, file=file, field=".".join([place, *path] if place else path) or None)
 
 
-def _wrong(value: object, shape: object) -> tuple[list[str], str] | None:
+def _wrong(  # noqa: PLR0911  # one for each kind of shape
+    value: object, shape: object
+) -> tuple[list[str], str] | None:
     """Where ``value`` is not of that shape, and what is wrong there; None if nothing is."""
-    if shape.__class__ is not dict:
+    if isinstance(shape, _Is):
+        return None if value.__class__ in shape.classes else ([], f"is {shape.words}, not {shown(value)}.")
+    if not isinstance(shape, dict):
         what = cast("Callable[[object], str | None]", shape)(value)
         return None if what is None else ([], f"{what}, not {shown(value)}.")
     if not isinstance(value, dict):
         return [], f"is a table, not {shown(value)}."
-    fields = cast("dict[str, object]", shape)
+    fields: dict[str, object] = shape
     if value.keys() != fields.keys():
         for key in fields:
             if key not in value:
                 return [key], "is missing."
         return [next(key for key in value if key not in fields)[:_MOST_SHOWN]], "is a key too many."
     for key, inner in fields.items():
-        wrong = _wrong(value[key], inner)
+        item = value[key]
+        # Most fields are asked for their class only, and a call for each would take as long as all the rest.
+        if inner.__class__ is _Is and item.__class__ in inner.classes:
+            continue
+        wrong = _wrong(item, inner)
         if wrong is not None:
             return [key, *wrong[0]], wrong[1]
     return None
 
 
-def _is(kinds: type | tuple[type, ...], words: str) -> Callable[[object], str | None]:
-    wanted = kinds if isinstance(kinds, tuple) else (kinds,)
-    return lambda value: None if value.__class__ in wanted else f"is {words}"
+class _Is:
+    """A value of one of these classes."""
+
+    __slots__ = ("classes", "words")
+
+    def __init__(self, classes: tuple[type, ...], words: str) -> None:
+        self.classes, self.words = frozenset(classes), words
 
 
 def _one_of(*values: str) -> Callable[[object], str | None]:
@@ -211,13 +276,13 @@ def _subject(value: object) -> str | None:
 
 
 # What a value must be: a table of exactly these keys, or a function that says what is wrong.
-_TEXT = _is(str, "text")
-_TABLE = _is(dict, "a table")
-_LIST = _is(list, "a list")
-_FLAG = _is(bool, "true or false")
-_MAYBE_TEXT = _is((str, type(None)), "text or null")
+_TEXT = _Is((str,), "text")
+_TABLE = _Is((dict,), "a table")
+_LIST = _Is((list,), "a list")
+_FLAG = _Is((bool,), "true or false")
+_MAYBE_TEXT = _Is((str, type(None)), "text or null")
 _MAYBE_SIZE = _or_none(_size)
-_SOURCED = {"value": _is((int, str, type(None)), "a whole number, text or null"), "source": _MAYBE_TEXT}
+_SOURCED = {"value": _Is((int, str, type(None)), "a whole number, text or null"), "source": _MAYBE_TEXT}
 _FILE = {"bytes": _size, "sha256": _digest}
 _TREE = _or_none({"files": _size, "bytes": _size, "sha256": _digest})
 _RESOURCE = {"name": _one_of(EMITTED, INPUTS), "digest": {"sha256": _digest}}
@@ -230,18 +295,20 @@ _STATEMENT: Mapping[str, object] = {
         "engine": {"name": _TEXT, "version": _TEXT},
         "kind": _one_of(*Kind),
         "outcome": {"status": _one_of(*Status), "code": _MAYBE_TEXT, "figures": _TABLE},
+        "function": _TEXT,
         "algorithm": _TEXT,
-        "options": _TABLE,
+        "arguments": _TABLE,
         "budget": {
             "tokens": _SOURCED,
-            "context_window": _or_none(_SOURCED),
-            "reserve_output": _or_none(_SOURCED),
-            "headroom": _or_none(_SOURCED),
+            "context_window": _SOURCED,
+            "reserve_output": _SOURCED,
+            "headroom": _SOURCED,
+            "max_input": _SOURCED,
         },
         "tokenizer": {"name": _TEXT, "version": _TEXT, "fingerprint": _TEXT, "exact": _FLAG},
         "template": _MAYBE_TEXT,
         "model": _MAYBE_TEXT,
-        "override": _or_none(_TABLE),
+        "override": _Is((dict, type(None)), "a table or null"),
         "parent": _MAYBE_TEXT,
         "digest": _or_none(_digest),
         "figures": _TABLE,

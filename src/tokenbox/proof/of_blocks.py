@@ -1,13 +1,14 @@
-"""The evidence of blocks that were rendered, and of such that could not be."""
+"""How a bundle has blocks that were rendered."""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
-from tokenbox.compose.block_record import ALGORITHM, block_digest
-from tokenbox.content.block_kinds import Priority
+from tokenbox.compose.blocks import ALGORITHM, block_digest, render_blocks
+from tokenbox.content.block_kinds import AnnotationKind, Priority
 from tokenbox.content.blocks import (
     AnnotationBlock,
     DiffBlock,
@@ -16,83 +17,30 @@ from tokenbox.content.blocks import (
     PayloadBlock,
     resolve_priorities,
 )
-from tokenbox.errors import ContextCriticalOverflow
-from tokenbox.proof.evidence import Evidence, Input, Kind, Summary
-from tokenbox.proof.of_layout import given_budget, outcome_of
+from tokenbox.errors import InvalidBudget, UnknownTokenizer
+from tokenbox.lcp import encode
+from tokenbox.proof.bundle import INPUTS
+from tokenbox.proof.calls import Function
+from tokenbox.proof.errors import BundleInvalid
+from tokenbox.proof.evidence import Input, Kind, Summary
+from tokenbox.proof.manifest import shown
+from tokenbox.proof.recorded import missing_texts
 from tokenbox.render.placeholders import block_description, block_label
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tokenbox.compose.block_record import BlockLayout
+    from tokenbox.compose.blocks import BlockLayout
     from tokenbox.content.blocks import Block
-    from tokenbox.errors import TokenboxError
-    from tokenbox.proof.evidence import Budget, Record
-    from tokenbox.tokenizers.protocol import TokenizerIdentity
+    from tokenbox.errors import ContextCriticalOverflow
+    from tokenbox.proof.calls import Arguments
+    from tokenbox.proof.evidence import Record
+    from tokenbox.proof.recorded import Recorded
 
-
-def of_blocks(result: BlockLayout, budget: Budget | None = None, source: str | None = None) -> Evidence:
-    """The evidence of rendered blocks. ``source`` says where they are from."""
-    names = block_names(result.inputs)
-    index_names = {block.index: name for block, name in zip(result.blocks, names, strict=True)}
-    made = set(result.summarized)
-    return Evidence(
-        kind=Kind.BLOCKS,
-        algorithm=ALGORITHM,
-        options={"mode": result.mode.value, "verbosity": result.verbosity.value, "soft": result.soft},
-        budget=budget or given_budget(result.budget),
-        tokenizer=result.tokenizer,
-        inputs=tuple(
-            block_input(block, name, found.index, found.priority, found.base_size, source)
-            for block, name, found in zip(result.inputs, names, result.blocks, strict=True)
-        ),
-        decisions=tuple(_decisions(result, names)),
-        emitted=result.pieces,
-        digest=result.digest,
-        figures={"total": result.total, "over": result.over, "pricing": result.pricing},
-        summaries=tuple(
-            Summary((index_names[found.index],), block.summary)
-            for block, found in zip(result.inputs, result.blocks, strict=True)
-            if found.index in made and block.summary is not None
-        ),
-    )
-
-
-def of_blocks_error(
-    error: TokenboxError,
-    blocks: Sequence[Block],
-    budget: Budget,
-    tokenizer: TokenizerIdentity,
-    options: Record,
-    source: str | None = None,
-) -> Evidence:
-    """The evidence of blocks that could not be rendered. ``options``: mode, verbosity and soft."""
-    shown = [
-        (i, block, priority)
-        for i, (block, priority) in enumerate(zip(blocks, resolve_priorities(blocks), strict=True))
-        if not isinstance(block, AnnotationBlock)
-    ]
-    names = block_names([block for _, block, _ in shown])
-    sizes = [size for _, size in error.critical] if isinstance(error, ContextCriticalOverflow) else []
-    critical = [
-        name for name, (_, _, p) in zip(names, shown, strict=True) if sizes and p is Priority.CRITICAL
-    ]
-    return Evidence(
-        kind=Kind.BLOCKS,
-        algorithm=ALGORITHM,
-        options=options,
-        budget=budget,
-        tokenizer=tokenizer,
-        inputs=tuple(
-            block_input(block, name, i, priority, None, source)
-            for name, (i, block, priority) in zip(names, shown, strict=True)
-        ),
-        decisions=tuple(
-            {"id": name, "decision": "critical", "size": size}
-            for name, size in zip(critical, sizes, strict=False)
-        ),
-        outcome=outcome_of(error),
-    )
+# Places of blocks in a list with annotations between them; nobody annotates a block a hundred times.
+_MAX_INDEX = 5_000_000
+# Stands where something was that is not rendered: an annotation, or a block of a type that was not asked for.
+_GAP = AnnotationBlock(0, AnnotationKind.TAG, b"")
 
 
 def block_names(blocks: Iterable[Block]) -> list[str]:
@@ -114,9 +62,7 @@ def block_names(blocks: Iterable[Block]) -> list[str]:
     return names
 
 
-def block_input(
-    block: Block, name: str, index: int, priority: Priority, tokens: int | None, source: str | None
-) -> Input:
+def block_input(block: Block, name: str, index: int, priority: Priority, tokens: int | None) -> Input:
     """``index``: its place in the list that was given, annotations counted."""
     return Input(
         id=name,
@@ -124,10 +70,27 @@ def block_input(
         digest=block_digest(block),
         size=_size(block),
         tokens=tokens,
-        source=source or getattr(block, "path", None),
+        source=getattr(block, "path", None),
         fields={"index": index, "type": block.type_name, "priority": priority.display},
-        texts=(partial(_encoded, block),),
+        texts=(partial(encode, [block]),),
     )
+
+
+def recorded_blocks(recorded: Recorded) -> list[Block]:
+    """The blocks that the bundle names by digest, each in its place, then their priorities.
+
+    Raises ``ReplayImpossible`` where one is missing.
+    """
+    found = {_index(record): recorded.texts.block(record["digest"]) for record in recorded.inputs}
+    missing = [str(record["id"]) for record in recorded.inputs if found[_index(record)] is None]
+    if missing:
+        raise missing_texts(missing, "blocks")
+    blocks: list[Block] = [_GAP] * (max(found, default=-1) + 1)
+    for index, block in found.items():
+        blocks[index] = cast("Block", block)
+    return blocks + [
+        AnnotationBlock.of_priority(_index(record), _priority(record)) for record in recorded.inputs
+    ]
 
 
 def _size(block: Block) -> int:
@@ -137,27 +100,126 @@ def _size(block: Block) -> int:
     if isinstance(block, DiffBlock):
         return sum(len(hunk.lines) for hunk in block.hunks)
     if isinstance(block, FileTreeBlock):
-        return len(_encoded(block))
+        return len(encode([block]))
     return 0
 
 
-def _encoded(block: Block) -> bytes:
-    """The block as a pack of one."""
-    from tokenbox.lcp import encode  # noqa: PLC0415  # only where texts are kept
+def _shown(arguments: Arguments, result: BlockLayout | None) -> tuple[list[int], list[str]]:
+    """The places of the blocks that are inputs, and their names."""
+    blocks: Sequence[Block] = arguments["blocks"]
+    places = (
+        [place for place, block in enumerate(blocks) if not isinstance(block, AnnotationBlock)]
+        if result is None
+        else [found.index for found in result.blocks]
+    )
+    return places, block_names(blocks[place] for place in places)
 
-    return encode([block])
+
+def _inputs(arguments: Arguments, result: BlockLayout | None) -> Iterator[Input]:
+    """The blocks as they were given: a summary that was made on the way is apart."""
+    blocks = arguments["blocks"]
+    priorities = resolve_priorities(blocks)
+    sizes = {} if result is None else {found.index: found.base_size for found in result.blocks}
+    for place, name in zip(*_shown(arguments, result), strict=True):
+        yield block_input(blocks[place], name, place, priorities[place], sizes.get(place))
 
 
-def _decisions(result: BlockLayout, names: Sequence[str]) -> Iterator[Record]:
+def _result(arguments: Arguments, result: BlockLayout) -> dict[str, Any]:
+    names = dict(zip(*_shown(arguments, result), strict=True))
+    made = set(result.summarized)
+    return {
+        "decisions": tuple(_decisions(result, names)),
+        "emitted": result.pieces,
+        "digest": result.digest,
+        "figures": {"total": result.total, "over": result.over, "pricing": result.pricing},
+        "summaries": tuple(
+            Summary((names[found.index],), block.summary)
+            for block, found in zip(result.inputs, result.blocks, strict=True)
+            if found.index in made and block.summary is not None
+        ),
+    }
+
+
+def _decisions(result: BlockLayout, names: dict[int, str]) -> Iterator[Record]:
     """What became of each block and each class that was merged, then the steps in their order."""
-    for name, block in zip(names, result.blocks, strict=True):
-        yield {"id": name, "decision": block.form.value, "base_size": block.base_size, "size": block.size}
+    for block in result.blocks:
+        yield {
+            "id": names[block.index],
+            "decision": block.form.value,
+            "base_size": block.base_size,
+            "size": block.size,
+        }
     for line in result.merged:
         yield {"id": f"the {line.priority.display} blocks", "decision": "line", **line.to_dict()}
     for step in result.log:
+        block = result.blocks[step.block]
         yield {
-            "id": names[step.block],
+            "id": names[block.index],
             "action": step.form.value,
             "after": step.size,
-            "why": step.why(result.blocks[step.block].priority.display),
+            "why": step.why(block.priority.display),
         }
+
+
+def _critical(arguments: Arguments, error: ContextCriticalOverflow) -> Iterable[tuple[str, int]]:
+    """By our own names: those of the error may have a text."""
+    places, names = _shown(arguments, None)
+    priorities = resolve_priorities(arguments["blocks"])
+    critical = [
+        name for place, name in zip(places, names, strict=True) if priorities[place] is Priority.CRITICAL
+    ]
+    return zip(critical, (size for _, size in error.critical), strict=False)
+
+
+def _read(recorded: Recorded) -> dict[str, Any]:
+    """With the summaries that were made then, which nobody makes again."""
+    blocks = recorded_blocks(recorded)
+    made = {name: record["digest"] for record in recorded.contents.summaries for name in _names(record)}
+    digests = {_index(record): made[name] for record in recorded.inputs if (name := record["id"]) in made}
+    texts = recorded.texts_of(
+        [(f"summary of {index}", digest) for index, digest in digests.items()], "summaries"
+    )
+    summaries = dict(zip(digests, texts, strict=True))
+    return {
+        "blocks": [
+            replace(block, summary=None) if place in summaries else block
+            for place, block in enumerate(blocks)
+        ],
+        "budget": recorded.figure("tokens"),
+        "summarize": None
+        if recorded.arguments.get("summarize") is None
+        else lambda index, _room: summaries.get(index),
+    }
+
+
+def _names(record: Record) -> list[str]:
+    return [name for name in cast("list[object]", record["of"]) if isinstance(name, str)]
+
+
+def _index(record: Record) -> int:
+    index = cast("Record", record["fields"]).get("index")
+    if not isinstance(index, int) or index is True or not 0 <= index <= _MAX_INDEX:
+        raise BundleInvalid(f"has the index {shown(index)}.", file=INPUTS, field=str(record["id"]))
+    return index
+
+
+def _priority(record: Record) -> Priority:
+    name = cast("Record", record["fields"]).get("priority")
+    for priority in Priority:
+        if priority.display == name:
+            return priority
+    raise BundleInvalid(f"has the priority {shown(name)}.", file=INPUTS, field=str(record["id"]))
+
+
+RENDER_BLOCKS = Function(
+    name="render_blocks",
+    kind=Kind.BLOCKS,
+    algorithm=ALGORITHM,
+    call=render_blocks,
+    apart=frozenset({"blocks", "budget", "tokenizer", "cache"}),
+    inputs=_inputs,
+    result=_result,
+    read=_read,
+    critical=_critical,
+    undecided=(InvalidBudget, UnknownTokenizer),
+)

@@ -1,102 +1,64 @@
-"""Replaying a bundle: the same inputs decided anew, and every field of the outcome compared.
+"""Replaying a bundle: the recorded function is called again, and every field of the outcome is compared.
 
 The texts come from the bundle, if it was made with texts, or are given again; each is known by its digest, so
-it does not matter where it was found. Whatever a bundle says is checked before it is used.
+it does not matter where it was found. Whatever a bundle says is checked before it is used, and no function is
+called and no file opened because a bundle names it: FUNCTIONS are all that there are.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
+import re
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from tokenbox.compose.block_record import block_digest
-from tokenbox.compose.lay_out import layout
-from tokenbox.compose.render_blocks import render_blocks
-from tokenbox.content.block_kinds import AnnotationKind, Priority
-from tokenbox.content.blocks import AnnotationBlock
-from tokenbox.content.message import UndeclaredCost, check_messages
-from tokenbox.content.section import Section
-from tokenbox.conversation.fit import fit
-from tokenbox.conversation.record import as_json
-from tokenbox.engine.window import Limits
+from tokenbox.conversation import ChatFormat
 from tokenbox.errors import TokenboxError, UnknownTokenizer
-from tokenbox.lcp import LcpError, decode
-from tokenbox.lcp.frames import MAGIC
-from tokenbox.proof.bundle import INPUTS, MANIFEST, build
-from tokenbox.proof.contents import Contents, differences, read_contents
+from tokenbox.proof.bundle import MANIFEST, build
+from tokenbox.proof.calls import CODE, proven
+from tokenbox.proof.contents import differences, fields_of, read_contents
 from tokenbox.proof.errors import BundleInvalid, ReplayImpossible
-from tokenbox.proof.evidence import Kind, Outcome
-from tokenbox.proof.manifest import read_manifest, shown
-from tokenbox.proof.of_blocks import of_blocks, of_blocks_error
-from tokenbox.proof.of_layout import given_budget, of_layout, of_layout_error
-from tokenbox.proof.of_window import TOOLS, of_window, of_window_error
+from tokenbox.proof.manifest import read_manifest
+from tokenbox.proof.of_blocks import RENDER_BLOCKS
+from tokenbox.proof.of_messages import FIT
+from tokenbox.proof.of_policy import ENFORCE, ESTIMATE, PLAN
+from tokenbox.proof.of_sections import LAYOUT
+from tokenbox.proof.recorded import Recorded, broken
 from tokenbox.proof.verify import MemoryFiles
 from tokenbox.tokenizers.guarded import as_estimate
 from tokenbox.tokenizers.registry import FILE_PREFIX, get
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
-    from tokenbox.content.blocks import Block
-    from tokenbox.proof.contents import Difference
+    from tokenbox.conversation.published import OpenAIFormat
+    from tokenbox.proof.calls import Function
+    from tokenbox.proof.contents import Contents, Difference
     from tokenbox.proof.evidence import Evidence, Record
+    from tokenbox.proof.recorded import Texts
     from tokenbox.tokenizers.protocol import Tokenizer
 
-    Remake = Callable[[Contents, "Texts", Tokenizer], Evidence]
-
-# What is not decided by a layout but said of it.
-_SAID = frozenset({"schema", "engine", "budget", "template", "model", "override", "parent", "from"})
-# Places of blocks in a list with annotations between them; nobody annotates a block a hundred times.
-_MAX_INDEX = 5_000_000
-_SHOWN = 3
-
-
-class Texts:
-    """Texts and blocks by digest, wherever they are from."""
-
-    def __init__(self, texts: Iterable[bytes] = ()) -> None:
-        self._texts: dict[str, bytes] = {}
-        self._blocks: dict[str, Block] = {}
-        self._packs: list[bytes] = []
-        for text in texts:
-            self.add(text)
-
-    def add(self, text: bytes) -> None:
-        """A text; a pack (``.bcp``) is its blocks too, once one is asked for."""
-        self._texts[hashlib.sha256(text).hexdigest()] = text
-        if text.startswith(MAGIC):
-            self._packs.append(text)
-
-    def add_blocks(self, blocks: Iterable[Block]) -> None:
-        self._blocks |= {block_digest(block): block for block in blocks}
-
-    def text(self, digest: object) -> str | None:
-        data = self._texts.get(digest) if isinstance(digest, str) else None
-        if data is None:
-            return None
-        try:
-            return data.decode()
-        except UnicodeDecodeError:
-            return None
-
-    def block(self, digest: object) -> Block | None:
-        for pack in self._packs:
-            # A text may only begin like a pack.
-            with suppress(LcpError):
-                self.add_blocks(decode(pack).blocks)
-        self._packs = []
-        return self._blocks.get(digest) if isinstance(digest, str) else None
+FUNCTIONS: Final[Mapping[str, Function[..., Any]]] = {
+    function.name: function for function in (LAYOUT, RENDER_BLOCKS, FIT, ESTIMATE, PLAN, ENFORCE)
+}
+# One model of each way in which OpenAI's chats are counted.
+_OPENAI: Final = ("gpt-4o", "gpt-4", "gpt-5")
+# What is said of a call and does not follow from it: only a signature vouches for it.
+_SAID: Final = frozenset({"engine", "template", "model", "override", "parent"})
+_SAID_OF: Final = re.compile(
+    r"budget\.\w+\.source|(inputs|summaries)\[.*\]\.from|decisions\[.*\]\.remedy\.models(\[\d+\])?", re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What came out otherwise: nothing, if the bundle holds. ``left`` is recorded, ``right`` came out now."""
+    """What came out otherwise: nothing, if the bundle holds. ``left`` is recorded, ``right`` came out now.
+
+    ``uncompared``: the fields that are recorded and follow from nothing, such as the name of the model.
+    """
 
     differences: tuple[Difference, ...]
+    uncompared: tuple[str, ...] = ()
 
     @property
     def same(self) -> bool:
@@ -106,249 +68,121 @@ class Replay:
 def replay(
     contents: Contents,
     texts: Texts,
-    tokenizer: Tokenizer | None = None,
-    others: Mapping[Kind, Remake] | None = None,
+    counter: Any = None,  # noqa: ANN401  # a tokenizer or a chat format; what is called checks it
+    functions: Mapping[str, Function[..., Any]] = FUNCTIONS,
 ) -> Replay:
-    """Decide again what the bundle says was decided.
+    """Call again what the bundle says was called, with the arguments that it has.
 
-    ``tokenizer``: in place of the one that the bundle names, such as one of your own. ``others``: who decides
-    what is not a layout, such as ``tokenbox.ctx.replay.REMAKES``. Raises
-    :class:`ReplayImpossible` where a text or the tokenizer is missing, or nobody here can decide it.
+    ``counter``: in place of the one that the bundle names, such as one of your own. Raises
+    :class:`ReplayImpossible` where a text, the tokenizer or the function is missing, and ``BundleInvalid``.
     """
-    remake = {**REMAKES, **(others or {})}.get(contents.manifest.kind)
-    if remake is None:
-        raise ReplayImpossible(
-            f"a bundle of kind {contents.manifest.kind} is not replayed here.",
-            kind=contents.manifest.kind.value,
-        )
-    counter = recorded_tokenizer(contents) if tokenizer is None else tokenizer
-    return compared(contents, remake(contents, texts, _as_exact_as_recorded(contents, counter)))
+    recorded = Recorded(contents, texts, counter)
+    name = str(recorded.predicate["function"])
+    function = functions.get(name)
+    if function is None:
+        raise ReplayImpossible(f"no function {name[:100]!r} is replayed here.", function=name[:100])
+    arguments = _arguments(function, recorded)
+    taken = frozenset[str]()
+    if function.counter is not None:
+        counting = counter or _recorded_counter(recorded)
+        arguments[function.counter] = _as_exact_as_recorded(recorded, counting)
+        if arguments[function.counter] is not counting:
+            taken = frozenset({"tokenizer.exact"})
+    return compared(contents, _called(function, arguments), taken)
 
 
-def compared(contents: Contents, evidence: Evidence) -> Replay:
-    """What a bundle says beside what was decided again."""
+def compared(contents: Contents, evidence: Evidence, taken: frozenset[str] = frozenset()) -> Replay:
+    """What a bundle says beside what a call gave. ``taken``: fields that the call took from the bundle."""
     bundle = build(evidence)
     again = read_contents(MemoryFiles(bundle.files), read_manifest(bundle.files[MANIFEST], bundle.id))
-    return Replay(tuple(differences(contents, again, besides=_SAID)))
+    said = _said(contents, again, taken)
+    return Replay(
+        tuple(one for one in differences(contents, again) if not said(one.field)),
+        tuple(
+            dict.fromkeys(
+                "inputs[].from" if name.startswith("inputs[") else name
+                for name, value in fields_of(contents)
+                if value is not None and said(name)
+            )
+        ),
+    )
 
 
-def recorded_tokenizer(contents: Contents) -> Tokenizer:
-    """The tokenizer that the bundle names. No file is opened because a bundle says so."""
-    name = str(cast("Record", contents.manifest.predicate["tokenizer"])["name"])
+def _said(contents: Contents, again: Contents, taken: frozenset[str]) -> Callable[[str], bool]:
+    """Whether a field does not follow from the call. Neither does an argument that is code of the caller,
+    nor a figure of the budget that the function is not given.
+    """  # noqa: D205  # one sentence
+    predicate, now = contents.manifest.predicate, again.manifest.predicate
+    arguments = cast("Record", predicate["arguments"])
+    code = {
+        f"arguments.{name}" for name, value in arguments.items() if isinstance(value, dict) and CODE in value
+    }
+    budget = cast("Mapping[str, Record]", now["budget"])
+    figures = {f"budget.{name}.value" for name, part in budget.items() if part["value"] is None} - {
+        "budget.tokens.value"
+    }
+
+    single = taken | figures | code
+
+    def said(field: str) -> bool:
+        place = field.removesuffix(f".{CODE}")
+        return field.partition(".")[0] in _SAID or place in single or _SAID_OF.fullmatch(field) is not None
+
+    return said
+
+
+def _arguments(function: Function[..., Any], recorded: Recorded) -> dict[str, Any]:
+    """The recorded arguments, and those that are elsewhere in the bundle."""
+    names = function.parameters()
+    found = {name: value for name, value in recorded.arguments.items() if name in names}
+    wrong = recorded.arguments.keys() - names - function.also_names
+    if wrong:
+        raise broken(f"arguments.{min(wrong)[:100]}", f"is not an argument of {function.name}.")
+    found |= function.read(recorded)
+    for name, value in found.items():
+        if isinstance(value, dict) and CODE in value:
+            raise ReplayImpossible(
+                f"the argument {name} is code of its caller, {str(value[CODE])[:100]!r}, which is not run "
+                "because a bundle says so.",
+                argument=name,
+            )
+    return found
+
+
+def _called(function: Function[..., Any], arguments: Mapping[str, Any]) -> Evidence:
+    found: list[Evidence] = []
     try:
+        proven(function, found.append)(**arguments)
+    except (ReplayImpossible, BundleInvalid):
+        raise
+    except TokenboxError:
+        pass  # it is what was found
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+        raise broken("arguments", f"are not those of {function.name}: {str(error)[:200]}.") from None
+    if not found:
+        raise broken("arguments", f"are not those of {function.name}.")
+    return found[0]
+
+
+def _recorded_counter(recorded: Recorded) -> Tokenizer | OpenAIFormat:
+    """The tokenizer or the published chat format that the bundle names."""
+    identity = cast("Record", recorded.predicate["tokenizer"])
+    for one in map(ChatFormat.openai, _OPENAI):
+        if one.identity.to_dict() == identity:
+            return one
+    name = str(identity["name"])
+    with suppress(UnknownTokenizer):
         if not name.startswith(FILE_PREFIX):
             return get(name)
-    except UnknownTokenizer:
-        pass
     raise ReplayImpossible(
         f"the tokenizer that counted is not known here: {name[:100]!r}. Give it with --tokenizer.",
         tokenizer=name[:100],
     )
 
 
-def _as_exact_as_recorded(contents: Contents, tokenizer: Tokenizer) -> Tokenizer:
+def _as_exact_as_recorded(recorded: Recorded, counter: Any) -> Any:  # noqa: ANN401  # as it is given
     """The tokenizer, an estimate where it was one: right for other models, not for the one in question."""
-    recorded = cast("Record", contents.manifest.predicate["tokenizer"])
-    same = tokenizer.identity.fingerprint == recorded["fingerprint"]
-    estimate = same and recorded["exact"] is False and tokenizer.identity.exact
-    return as_estimate(tokenizer) if estimate else tokenizer
-
-
-def remake_layout(contents: Contents, texts: Texts, tokenizer: Tokenizer) -> Evidence:
-    """The evidence of laying the recorded sections out again."""
-    sections = recorded_sections(contents, texts)
-    options, budget = _options(contents), _budget(contents)
-    separator, reclaim = options.get("separator"), options.get("reclaim")
-    if not isinstance(separator, str) or not isinstance(reclaim, bool) or budget is None:
-        raise BundleInvalid("is not that of a layout.", file=MANIFEST, field="predicate.options")
-    try:
-        return of_layout(layout(sections, budget, tokenizer, separator, reclaim=reclaim))
-    except TokenboxError as error:
-        return of_layout_error(error, sections, budget, tokenizer.identity, separator, reclaim=reclaim)
-
-
-def remake_blocks(contents: Contents, texts: Texts, tokenizer: Tokenizer) -> Evidence:
-    """The evidence of rendering the recorded blocks again, with the summaries that were made then."""
-    made = {name for summary in contents.summaries for name in cast("list[object]", summary["of"])}
-    blocks = recorded_blocks(contents, texts)
-    summaries: dict[int, str | None] = {}
-    for record in contents.inputs:
-        if record["id"] in made:
-            index = _index(record)
-            summaries[index], blocks[index] = blocks[index].summary, replace(blocks[index], summary=None)
-    options, budget = _options(contents), _budget(contents)
-    mode, verbosity, soft = (options.get(name) for name in ("mode", "verbosity", "soft"))
-    if not isinstance(mode, str) or not isinstance(verbosity, str) or not isinstance(soft, bool):
-        raise BundleInvalid("is not that of blocks.", file=MANIFEST, field="predicate.options")
-    try:
-        result = render_blocks(
-            blocks,
-            tokenizer,
-            budget,
-            mode,
-            verbosity=verbosity,
-            soft=soft,
-            summarize=lambda index, _room: summaries.get(index),
-        )
-    except TokenboxError as error:
-        return of_blocks_error(error, blocks, given_budget(budget), tokenizer.identity, options)
-    return of_blocks(result)
-
-
-def remake_window(contents: Contents, texts: Texts, tokenizer: Tokenizer) -> Evidence:
-    """The evidence of fitting the recorded messages again; ``tokenizer`` may be a ``ChatFormat``."""
-    found = [(record, texts.text(record["digest"])) for record in contents.inputs]
-    missing = [str(record["id"]) for record, text in found if text is None]
-    if missing:
-        raise missing_texts(missing, "messages")
-    values = {
-        kind: [_json(str(text), r) for r, text in found if r["kind"] == kind] for kind in ("message", TOOLS)
-    }
-    messages = check_messages(values["message"])
-    tools = values[TOOLS][0] if values[TOOLS] else None
-    options, budget = _options(contents), _budget(contents)
-    limits = _window_limits(options, budget)
-    pinned = cast("Collection[int]", options.get("pinned"))
-    try:
-        return of_window(
-            fit(
-                messages,
-                budget,
-                tokenizer,
-                tools=tools,
-                max_turns=limits.max_turns,
-                low_water=Fraction(limits.mark, budget) if budget else 1,
-                pinned=pinned,
-            )
-        )
-    except UndeclaredCost as error:
-        if contents.manifest.predicate["outcome"] != Outcome.of(error).to_dict():
-            raise ReplayImpossible(
-                "what an image or a file costs was said by media_tokens, which is not in the bundle. "
-                'Declare it in the part, as "tokens".'
-            ) from None
-        problem: TokenboxError = error
-    except TokenboxError as error:
-        problem = error
-    text = as_json(tools) if tools else None
-    return of_window_error(
-        problem, messages, limits, tokenizer.identity, pinned=frozenset(pinned), tools_text=text
-    )
-
-
-def _json(text: str, record: Record) -> Any:  # noqa: ANN401  # JSON
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        raise BundleInvalid("is no JSON.", file=INPUTS, field=str(record["id"])) from None
-
-
-def _window_limits(options: Record, budget: int | None) -> Limits:
-    turns, mark, pinned = (options.get(name) for name in ("max_turns", "low_water", "pinned"))
-    if (
-        not (turns is None or type(turns) is int)
-        or type(mark) is not int
-        or not 0 <= mark <= (budget or 0)
-        or not isinstance(pinned, list)
-    ):
-        raise BundleInvalid("is not that of a window.", file=MANIFEST, field="predicate.options")
-    return Limits(turns, budget, mark)
-
-
-REMAKES: Mapping[Kind, Remake] = {
-    Kind.LAYOUT: remake_layout,
-    Kind.BLOCKS: remake_blocks,
-    Kind.WINDOW: remake_window,
-}
-
-# Stands where something was that is not rendered: an annotation, or a block of a type that was not asked for.
-_GAP = AnnotationBlock(0, AnnotationKind.TAG, b"")
-
-
-def recorded_sections(contents: Contents, texts: Texts) -> list[Section]:
-    """The sections that the bundle names by digest. Raises :class:`ReplayImpossible` where one is missing."""
-    missing = [
-        str(record["id"])
-        for record in contents.inputs
-        if any(texts.text(digest) is None for digest in _text_digests(record))
-    ]
-    if missing:
-        raise missing_texts(missing, "the texts of sections")
-    return [_section(record, texts) for record in contents.inputs]
-
-
-def recorded_blocks(contents: Contents, texts: Texts) -> list[Block]:
-    """The blocks that the bundle names by digest, each in its place, then their priorities.
-
-    Raises :class:`ReplayImpossible` where one is missing.
-    """
-    found = {_index(record): texts.block(record["digest"]) for record in contents.inputs}
-    missing = [str(record["id"]) for record in contents.inputs if found[_index(record)] is None]
-    if missing:
-        raise missing_texts(missing, "blocks")
-    blocks: list[Block] = [_GAP] * (max(found, default=-1) + 1)
-    for index, block in found.items():
-        blocks[index] = cast("Block", block)
-    return blocks + [
-        AnnotationBlock.of_priority(_index(record), _priority(record)) for record in contents.inputs
-    ]
-
-
-def _text_digests(record: Record) -> list[object]:
-    fields = cast("Record", record["fields"])
-    extra = fields.get("extra")
-    return [fields.get("content"), *(extra if isinstance(extra, list) else [None])]
-
-
-def _section(record: Record, texts: Texts) -> Section:
-    fields = cast("Record", record["fields"])
-    content, *extra = (texts.text(digest) for digest in _text_digests(record))
-    options = ("priority", "min", "grow", "shrink", "strategy", "role", "keep")
-    return Section.of(
-        {
-            "id": record["id"],
-            "content": content,
-            "extra": extra,
-            **{name: fields[name] for name in options if name in fields},
-        }
-    )
-
-
-def _options(contents: Contents) -> Record:
-    return cast("Record", contents.manifest.predicate["options"])
-
-
-def _budget(contents: Contents) -> int | None:
-    tokens = cast("Mapping[str, Mapping[str, object]]", contents.manifest.predicate["budget"])["tokens"][
-        "value"
-    ]
-    if isinstance(tokens, str):
-        raise BundleInvalid("is no number of tokens.", file=MANIFEST, field="predicate.budget.tokens.value")
-    return cast("int | None", tokens)
-
-
-def _index(record: Record) -> int:
-    index = cast("Record", record["fields"]).get("index")
-    if not isinstance(index, int) or index is True or not 0 <= index <= _MAX_INDEX:
-        raise BundleInvalid(
-            f"has the index {shown(index)}, which is none.", file=INPUTS, field=str(record["id"])
-        )
-    return index
-
-
-def _priority(record: Record) -> Priority:
-    name = cast("Record", record["fields"]).get("priority")
-    for priority in Priority:
-        if priority.display == name:
-            return priority
-    raise BundleInvalid(f"has no priority {shown(name)}.", file=INPUTS, field=str(record["id"]))
-
-
-def missing_texts(names: list[str], what: str) -> ReplayImpossible:
-    """The error for texts that are nowhere."""
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ReplayImpossible(
-        f"{what} are missing: {', '.join(names[:_SHOWN])}{more}. The bundle has them not; give "
-        "them again with --from, or make bundles with --proof-texts.",
-        missing=names,
-    )
+    identity = cast("Record", recorded.predicate["tokenizer"])
+    same = counter.identity.fingerprint == identity["fingerprint"]
+    estimate = same and identity["exact"] is False and counter.identity.exact
+    return as_estimate(counter) if estimate else counter

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from tokenbox.proof.bundle import (
     DECISIONS,
+    ENVELOPE,
     INPUTS,
     MANIFEST,
     MAX_MANIFEST,
@@ -18,13 +19,15 @@ from tokenbox.proof.bundle import (
     volatile_start,
 )
 from tokenbox.proof.canonical import NotCanonical, canonical, parse_canonical
-from tokenbox.proof.errors import BundleInvalid
+from tokenbox.proof.errors import BundleInvalid, SignatureInvalid
 from tokenbox.proof.manifest import HEX, leaves, read_manifest, shown
+from tokenbox.proof.signing import MAX_ENVELOPE, STATEMENT_TYPE, check_signatures, payload_of, read_envelope
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tokenbox.proof.manifest import Manifest, TreeRecord
+    from tokenbox.proof.signing import PublicKey
 
 # Larger than any that is written: a copy of the manifest, and check sums.
 MAX_VOLATILE = 4 * MAX_MANIFEST
@@ -81,19 +84,27 @@ class MemoryFiles:
         return len(data), hashlib.sha256(data).hexdigest()
 
 
-def verify(files: Files, bundle_id: str | None = None) -> Manifest:
+def verify(
+    files: Files, bundle_id: str | None = None, keys: Sequence[PublicKey] | None = None, threshold: int = 1
+) -> Manifest:
     """The manifest of a bundle of which every byte is right; else :class:`BundleInvalid`.
 
-    ``bundle_id`` is the id it should have; by default, the one that it says itself. Needs nothing but the
-    files: no network, no tokenizer.
+    ``bundle_id`` is the id it should have; by default, the one that it says itself. ``keys``: public keys, of
+    which ``threshold`` must have signed; without them, a signature is not checked, but what it signs is.
+    Needs nothing but the files: no network, no tokenizer.
     """
     if bundle_id is None:
         bundle_id = claimed_id(files)
     data = files.read(MANIFEST, MAX_MANIFEST)
     if hashlib.sha256(data).hexdigest() != bundle_id:
         raise _manifest_differs(files, data, bundle_id)
+    names = set(files.names())
+    if ENVELOPE in names:
+        _check_envelope(files, data, keys, threshold)
+    elif keys is not None:
+        raise SignatureInvalid("is missing: the bundle is not signed.", file=ENVELOPE)
     manifest = read_manifest(data, bundle_id)
-    trees = _check_names(files, manifest)
+    trees = _check_names(names, manifest)
     _check_volatile(files, bundle_id)
     for name in (INPUTS, DECISIONS):
         _check_file(files, manifest, name)
@@ -125,11 +136,27 @@ def wrong_size(name: str, expected: int, found: int) -> BundleInvalid:
     return BundleInvalid(message, file=name, field="size", expected=expected, found=found)
 
 
-def _check_names(files: Files, manifest: Manifest) -> dict[str, list[str]]:
+def _check_envelope(files: Files, manifest: bytes, keys: Sequence[PublicKey] | None, threshold: int) -> None:
+    """That the envelope signs this manifest, and by whom."""
+    data = files.read(ENVELOPE, MAX_ENVELOPE)
+    payload = payload_of(data, STATEMENT_TYPE)
+    if keys is not None:
+        check_signatures(read_envelope(data, STATEMENT_TYPE), keys, threshold)
+    if payload != manifest:
+        try:
+            path, expected, found = _first_difference(parse_canonical(payload), manifest)
+        except NotCanonical:
+            raise SignatureInvalid("signs something else.", file=ENVELOPE, field="payload") from None
+        message = f"is {shown(found)}, and was {shown(expected)} when the bundle was signed."
+        raise SignatureInvalid(message, file=MANIFEST, field=path, expected=expected, found=found)
+
+
+def _check_names(names: Iterable[str], manifest: Manifest) -> dict[str, list[str]]:
     """That the files are those of the manifest; gives the names in each folder, without folder and suffix."""
     wanted = set(_PLAIN)
+    names = sorted(set(names) - {ENVELOPE})
     trees: dict[str, list[str]] = {name: [] for name in _SUFFIX if manifest.tree(name) is not None}
-    for name in files.names():
+    for name in names:
         if name in wanted:
             wanted.remove(name)
             continue

@@ -4,12 +4,12 @@
     BlockingProvider(target).token_count("hello world")      for any code
     await Provider(target).chat([{"role": "user", ...}])      for asynchronous code
 
-Needs the extra ``shell`` (aiohttp) as soon as a server is asked.
+Needs the extra ``shell`` as soon as a server is asked.
 """
 
 from tokenbox.providers.blocking import BlockingProvider, BlockingStream
 from tokenbox.providers.capabilities import Capabilities
-from tokenbox.providers.counting import RequestCounter, TokenCount
+from tokenbox.providers.counting import TokenCount
 from tokenbox.providers.errors import (
     AnswerTooLarge,
     AuthenticationFailed,
@@ -39,10 +39,9 @@ from tokenbox.providers.events import (
     ToolCallDelta,
     UsageReport,
 )
-from tokenbox.providers.kinds import Kind
+from tokenbox.providers.kinds import Kind, find_kind, kind_names, register_kind
 from tokenbox.providers.memory import EndpointMemory
-from tokenbox.providers.provider import Provider
-from tokenbox.providers.server_counts import tokenize_supported
+from tokenbox.providers.provider import Provider, tokenize_supported
 from tokenbox.providers.stream import ChatStream
 from tokenbox.providers.target import Bounds, Key, Target
 
@@ -72,7 +71,6 @@ __all__ = [
     "ProviderError",
     "RateLimited",
     "ReasoningDelta",
-    "RequestCounter",
     "RequestRejected",
     "ServerFailed",
     "ServerTimeout",
@@ -84,5 +82,8 @@ __all__ = [
     "TokenCount",
     "ToolCallDelta",
     "UsageReport",
+    "find_kind",
+    "kind_names",
+    "register_kind",
     "tokenize_supported",
 ]

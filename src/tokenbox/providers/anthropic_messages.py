@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenbox.content.request import Api
 from tokenbox.ledger.usage import Usage
 from tokenbox.providers.errors import BadAnswer, InvalidRequest
 from tokenbox.providers.events import (
@@ -20,13 +21,15 @@ from tokenbox.providers.events import (
     ToolCallDelta,
     UsageReport,
 )
+from tokenbox.providers.framing import ServerSentEvents
+from tokenbox.providers.kinds.kind import Dialect
 from tokenbox.providers.request import calls_of, function_of, is_parts, text_of
 from tokenbox.providers.shapes import at, count_at, items_at, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tokenbox.providers.request import ChatRequest
+from tokenbox.providers.request import ChatRequest
 
 # The API requires a bound of the answer. This is used where neither the caller nor the model's data has one.
 DEFAULT_MAX_TOKENS: Final = 4096
@@ -40,16 +43,14 @@ _FINISHES: Final = {
     "refusal": FinishReason.CONTENT_FILTER,
 }
 _ROLES: Final = {"user": "user", "tool": "user", "assistant": "assistant"}
-# What counts a request takes its parts, and nothing that governs the answer.
-_COUNTED: Final = ("model", "messages", "system", "tools")
 
 
-def body(request: ChatRequest) -> dict[str, Any]:
+def body(request: ChatRequest, max_tokens_field: str = "max_tokens") -> dict[str, Any]:
     """The body of a messages request."""
     made: dict[str, Any] = {
         "model": request.model,
         "messages": _turns(request),
-        "max_tokens": DEFAULT_MAX_TOKENS if request.max_tokens is None else request.max_tokens,
+        max_tokens_field: DEFAULT_MAX_TOKENS if request.max_tokens is None else request.max_tokens,
     }
     system = [
         text
@@ -67,12 +68,6 @@ def body(request: ChatRequest) -> dict[str, Any]:
     if request.stream:
         made["stream"] = True
     return {**made, **request.extra}
-
-
-def counted_body(request: ChatRequest) -> dict[str, Any]:
-    """The body of a request to count the same."""
-    made = body(request)
-    return {name: made[name] for name in _COUNTED if name in made}
 
 
 def _tool(function: Mapping[str, Any]) -> dict[str, Any]:
@@ -241,3 +236,6 @@ def _usage(stated: object) -> Usage:
         cache_write_tokens=wrote,
         reasoning_tokens=count_at(stated, "output_tokens_details.reasoning_tokens"),
     )
+
+
+DIALECT: Final = Dialect(Api.MESSAGES, body, events, Reader, ServerSentEvents)

@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
     from types import TracebackType
 
+    from tokenbox.compose.requests import RequestCounter
     from tokenbox.providers.capabilities import Capabilities
-    from tokenbox.providers.counting import RequestCounter
     from tokenbox.providers.events import ChatAnswer, Event
-    from tokenbox.providers.kinds import Kind
     from tokenbox.providers.stream import ChatStream
     from tokenbox.providers.target import Target
 
@@ -168,7 +167,7 @@ class BlockingProvider:
             raise
         return await work
 
-    def kind(self) -> Kind:
+    def kind(self) -> str:
         """See :meth:`Provider.kind`."""
         return self._wait(self._provider.kind())
 
@@ -186,7 +185,7 @@ class BlockingProvider:
             return local_count(as_text(text), self.target)
         try:
             return self._wait(self._provider.counted_text(text))
-        except Exception:  # noqa: BLE001  # aiohttp not installed; whatever it is, a count must not stop the flow
+        except Exception:  # noqa: BLE001  # httptools not installed; whatever it is, a count must not stop the flow
             return local_count(as_text(text), self.target)
 
     def token_count(self, text: str | None) -> int:

@@ -6,21 +6,19 @@ Counting a text never fails and never stops the flow; a count that is not exact 
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
 from tokenbox import tokenizers
-from tokenbox.providers.request import calls_of, text_of
+from tokenbox.content.request import read_request
+from tokenbox.models import Counting, counters_for
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
+    from tokenbox.compose.requests import RequestCounter
     from tokenbox.providers.request import ChatRequest
     from tokenbox.providers.target import Target
-
-# What OpenAI's cookbook has for its own models: tokens around each message, and to prime the reply.
-_PER_MESSAGE: Final = 4
-_PRIMING: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +34,6 @@ class TokenCount:
 
     def to_dict(self) -> dict[str, object]:
         return {"value": self.value, "exact": self.exact, "source": self.source}
-
-
-class RequestCounter(Protocol):
-    """Counts a request whole, here: a chat template with the model's tokenizer."""
-
-    @property
-    def exact(self) -> bool: ...
-
-    def count_messages(
-        self, messages: Sequence[Any], tools: Sequence[Mapping[str, Any]] | None = None
-    ) -> int: ...
 
 
 NOTHING: Final = TokenCount(0, exact=True, source="empty text")
@@ -93,25 +80,23 @@ def chars4(text: str) -> TokenCount:
 
 
 def local_request_count(request: ChatRequest, target: Target, counter: RequestCounter | None) -> TokenCount:
-    """The count of a whole request without a server. Without a ``counter`` it is an estimate."""
-    if counter is not None:
-        try:
-            value = counter.count_messages(request.messages, list(request.tools) or None)
-            return TokenCount(value, counter.exact, "chat template")
-        except Exception:  # noqa: BLE001, S110  # a template may refuse what the server takes
-            pass
-    texts = [text for message in request.messages for text in _texts(message)]
-    texts += [json.dumps(tool, ensure_ascii=False, default=str) for tool in request.tools]
-    counts = [local_count(text, target) for text in texts]
-    names = " and ".join(sorted({count.source for count in counts if count.value})) or "chars4"
-    total = sum(count.value for count in counts) + _PER_MESSAGE * len(request.messages) + _PRIMING
-    return TokenCount(total, exact=False, source=f"{names}, by message")
+    """The count of a whole request without a server. Never raises.
+
+    ``counter`` counts, else what :mod:`tokenbox.models` resolves for the target, in its one order.
+    """
+    messages, tools = list(request.messages), list(request.tools) or None
+    for named in (target.tokenizer, None):
+        with suppress(Exception):  # a template may refuse what the server takes; a vocabulary may be missing
+            who = counter or _counter(target.model, named)
+            found = who.count_request(read_request(messages, tools=tools, strict=False))
+            return TokenCount(found.total, found.exact, found.by.value)
+        counter = None
+    return chars4(json.dumps([messages, tools], ensure_ascii=False, default=str))
 
 
-def _texts(message: Mapping[str, Any]) -> list[str]:
-    return [
-        str(message["role"]),
-        text_of(message.get("content")),
-        as_text(message.get("name")),
-        *(part for call in calls_of(message) for part in call[1:]),
-    ]
+@lru_cache(maxsize=64)
+def _counter(model: str, tokenizer: str | None) -> RequestCounter:
+    return counters_for(model or _UNNAMED, Counting(named=tokenizer)).counter
+
+
+_UNNAMED: Final = "unnamed"

@@ -1,19 +1,25 @@
 """Streams cut into messages, sans-I/O: bytes in, in pieces of any size; messages out.
 
-Server-sent events as in the HTML standard, section 9.2 (line ends CR, LF and CRLF, also across pieces;
-comments; several data lines; a byte order mark), and JSON lines. Neither decodes a character before it is
-whole.
+:class:`Frames` cuts a stream of server-sent events (HTML standard, 9.2) into frames and keeps every byte, for
+whoever passes them on. What a frame says, :func:`message_of` reads. :class:`ServerSentEvents` and
+:class:`JsonLines` give the messages of a whole stream. No character is decoded before it is whole.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tokenbox.providers.errors import AnswerTooLarge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+# A frame ends with an empty line; a line ends with LF, CRLF or CR. Atomic, or a CRLF would be two line ends.
+_END: Final = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
+_LINE: Final = re.compile(rb"\r\n|\n|\r")
+_MARK: Final = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,103 +40,121 @@ class Framing(Protocol):
         ...
 
 
-class _Lines:
-    """Whole lines from pieces: LF, CRLF and, where ``cr``, CR alone end a line."""
+class Frames:
+    """Cuts a stream into frames, each with its empty line. ``limit`` is bytes of one frame."""
 
-    def __init__(self, limit: int, *, cr: bool) -> None:
+    def __init__(self, limit: int = 16 << 20) -> None:
         self._limit = limit
-        self._cr = cr
-        self._rest: list[bytes] = []
-        self._size = 0
-        self._after_cr = False
+        self._rest = b""
+        self._looked = 0
 
-    def feed(self, piece: bytes) -> Iterator[bytes]:
-        if self._after_cr and piece:
-            # The CR before ended a line already; an LF here belongs to it.
-            piece = piece.removeprefix(b"\n")
-            self._after_cr = False
-        if self._cr:
-            self._after_cr = piece.endswith(b"\r")
-            piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        *whole, rest = piece.split(b"\n")
-        if whole:
-            whole[0] = b"".join([*self._rest, whole[0]])
-            self._rest, self._size = [], 0
-        self._rest.append(rest)
-        self._size += len(rest)
-        yield from whole  # these came before what may be too large
-        self.check(self._size)
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of a frame is waiting for its end."""
+        return not self._rest
 
-    def check(self, size: int) -> None:
-        if size > self._limit:
-            raise AnswerTooLarge(
-                f"one message of the stream is larger than {self._limit:,} bytes. No model writes that.",
-                limit=self._limit,
-            )
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The frames that ``data`` completes, all to be taken. Raises :class:`AnswerTooLarge`."""
+        text = self._rest + data if self._rest else data
+        start = 0
+        # The end may straddle what came before, by up to three bytes.
+        found = [match.end() for match in _END.finditer(text, max(0, self._looked - 3))]
+        self._rest = text[found[-1] :] if found else text
+        self._looked = len(self._rest)
+        for end in found:  # these came before what may be too large
+            yield text[start:end]
+            start = end
+        check_size(self._looked, self._limit)
 
-    def close(self) -> bytes:
-        return b"".join(self._rest)
+    def rest(self) -> bytes:
+        """What came after the last whole frame; it is handed out once."""
+        rest, self._rest, self._looked = self._rest, b"", 0
+        return rest
+
+
+def check_size(size: int, limit: int) -> None:
+    """Raises :class:`AnswerTooLarge`."""
+    if size > limit:
+        raise AnswerTooLarge(
+            f"one message of the stream is larger than {limit:,} bytes. No model writes that.", limit=limit
+        )
+
+
+def message_of(frame: bytes) -> Message | None:
+    """What a frame says; None for a comment or a frame without data."""
+    event, data = b"", []
+    for line in _LINE.split(frame):
+        name, _, value = line.partition(b":")
+        if name == b"error":  # llama.cpp, before it wrote errors as data
+            event, name = b"error", b"data"
+        if name == b"data":
+            data.append(value.removeprefix(b" "))
+        elif name == b"event":
+            event = value.removeprefix(b" ")
+    if not data:
+        return None
+    return Message(event.decode("utf-8", "replace"), b"\n".join(data).decode("utf-8", "replace"))
+
+
+def data_of(frame: bytes) -> bytes | None:
+    """The data of a frame as bytes, its lines joined by LF; None where :func:`message_of` has none."""
+    lines = [
+        line[6:] if line.startswith(b"data: ") else line[5:]
+        for line in _LINE.split(frame)
+        if line.startswith(b"data:")
+    ]
+    return b"\n".join(lines) if lines else None
+
+
+def frame(value: bytes, event: bytes | None = None) -> bytes:
+    """A frame with that data."""
+    start = b"" if event is None else b"event: " + event + b"\n"
+    return start + b"data: " + value + b"\n\n"
 
 
 class ServerSentEvents:
     """``text/event-stream``."""
 
     def __init__(self, limit: int) -> None:
-        self._lines = _Lines(limit, cr=True)
-        self._event = ""
-        self._data: list[bytes] = []
-        self._size = 0
-        self._first = True
+        self._frames = Frames(limit)
+        self._is_first = True
 
     def feed(self, piece: bytes) -> Iterator[Message]:
-        for raw in self._lines.feed(piece):
-            line = raw
-            if self._first:
-                line, self._first = line.removeprefix(b"\xef\xbb\xbf"), False
-            if line:
-                self._field(line)
-            elif self._data:
-                yield self._message()
-            else:
-                self._event = ""
+        for whole in self._frames.feed(piece):
+            message = self._read(whole)
+            if message is not None:
+                yield message
 
     def close(self) -> list[Message]:
-        line = self._lines.close()
-        if line:
-            self._field(line)
-        return [self._message()] if self._data else []
+        message = self._read(self._frames.rest())
+        return [] if message is None else [message]
 
-    def _field(self, line: bytes) -> None:
-        name, _, value = line.partition(b":")
-        value = value.removeprefix(b" ")
-        if name == b"error":  # llama.cpp, before it wrote errors as data
-            self._event, name = "error", b"data"
-        if name == b"data":
-            self._data.append(value)
-            self._size += len(value) + 1
-            self._lines.check(self._size)
-        elif name == b"event":
-            self._event = value.decode("utf-8", "replace")
-
-    def _message(self) -> Message:
-        message = Message(self._event, b"\n".join(self._data).decode("utf-8", "replace"))
-        self._event, self._data, self._size = "", [], 0
-        return message
+    def _read(self, whole: bytes) -> Message | None:
+        if self._is_first:
+            self._is_first, whole = False, whole.removeprefix(_MARK)
+        return message_of(whole)
 
 
 class JsonLines:
     """``application/x-ndjson``: a JSON value in each line."""
 
     def __init__(self, limit: int) -> None:
-        self._lines = _Lines(limit, cr=False)
+        self._limit = limit
+        self._rest: list[bytes] = []
+        self._size = 0
 
     def feed(self, piece: bytes) -> Iterator[Message]:
-        return (_line(line) for line in self._lines.feed(piece) if line.strip())
+        *whole, rest = piece.split(b"\n")
+        if whole:
+            whole[0] = b"".join([*self._rest, whole[0]])
+            self._rest, self._size = [], 0
+        self._rest.append(rest)
+        self._size += len(rest)
+        for line in whole:
+            if line.strip():
+                yield Message("", line.decode("utf-8", "replace"))
+        check_size(self._size, self._limit)
 
     def close(self) -> list[Message]:
-        line = self._lines.close()
-        return [_line(line)] if line.strip() else []
-
-
-def _line(line: bytes) -> Message:
-    return Message("", line.decode("utf-8", "replace"))
+        line = b"".join(self._rest)
+        return [Message("", line.decode("utf-8", "replace"))] if line.strip() else []

@@ -1,9 +1,9 @@
 """What has been learned of endpoints in this session: in memory only, shared by all clients of the process.
 
-Two rules. *Unsupported* (404, 405, 501, an answer of another shape) is remembered; *not now* (time-out,
-refused, 429, 5xx) is not, so the next call asks again. And whoever comes while a first question is under
-way waits for its answer and asks nothing: there is one probe, however many begin at once, from any thread
-or event loop.
+Two rules. *Unsupported* (404, 405, 501 for a missing route, an answer of another shape) is remembered for a
+few minutes; *not now* (time-out, refused, 429, 5xx) is not, so the next call asks again. And whoever comes
+while a first question is under way waits for its answer and asks nothing: there is one probe, however many
+begin at once, from any thread or event loop. If the first is cancelled, the next asks.
 
 A server that has let two questions in a row time out is given a rest before the next, doubling up to a
 minute. Otherwise each message of a conversation would wait in vain.
@@ -26,6 +26,8 @@ T = TypeVar("T")
 
 _PATIENCE: Final = 2  # time-outs in a row before a rest
 _LONGEST_REST: Final = 60.0
+# A server may be updated, or another may come in its place.
+_UNSUPPORTED_SECONDS: Final = 300.0
 
 
 class Outcome(Enum):
@@ -38,7 +40,6 @@ class Outcome(Enum):
     NOT_THIS = "not this"  # the endpoint can, but not for this question
 
 
-_DECIDES: Final = {Outcome.ANSWERED: True, Outcome.UNSUPPORTED: False}
 _WORTH_ASKING: Final = {Outcome.ANSWERED, Outcome.NOT_THIS}
 
 
@@ -56,14 +57,15 @@ class EndpointMemory:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._supported: dict[tuple[str, str], bool] = {}
+        self._supported: dict[tuple[str, str], tuple[bool, float]] = {}  # and until when
         self._facts: dict[tuple[str, str], object] = {}
         self._under_way: dict[tuple[str, str], Future[Reply[Any] | None]] = {}
         self._slow: dict[str, tuple[int, float]] = {}  # endpoint: time-outs in a row, resting until
 
     def supported(self, endpoint: str, what: str) -> bool | None:
         """Whether ``endpoint`` can do ``what``; None if that is not known."""
-        return self._supported.get((endpoint, what))
+        known = self._supported.get((endpoint, what))
+        return None if known is None or known[1] < self._clock() else known[0]
 
     def fact(self, endpoint: str, what: str) -> object:
         """What is known of ``endpoint``, None if nothing."""
@@ -80,25 +82,27 @@ class EndpointMemory:
         in_a_row, until = self._slow.get(endpoint, (0, 0.0))
         return in_a_row >= _PATIENCE and self._clock() < until
 
-    async def ask(self, endpoint: str, what: str, question: Callable[[], Awaitable[Reply[T]]]) -> T | None:
-        """The answer to ``question``, None where there is none, as the rules above have it."""
+    async def ask(self, endpoint: str, what: str, question: Callable[[], Awaitable[Reply[T]]]) -> Reply[T]:
+        """The answer to ``question``, or why there is none, as the rules above have it."""
         key = (endpoint, what)
         with self._lock:
-            if self._supported.get(key) is False or self.resting(endpoint):
-                return None
-            known = key in self._supported
-            under_way = None if known else self._under_way.get(key)
-            if not known and under_way is None:
+            supported = self.supported(endpoint, what)
+            if supported is False:
+                return Reply(Outcome.UNSUPPORTED)
+            if self.resting(endpoint):
+                return Reply(Outcome.NOT_NOW)
+            under_way = None if supported else self._under_way.get(key)
+            if not supported and under_way is None:
                 self._under_way[key] = Future()
-        if known:
+        if supported:
             reply = await question()
             self._learn(key, reply)
-            return reply.value
+            return reply
         if under_way is None:
-            return (await self._first(key, question, self._learn)).value
+            return await self._first(key, question, self._learn)
         probe = await _result(under_way)
-        if probe is None or probe.outcome not in _WORTH_ASKING:
-            return None
+        if probe is not None and probe.outcome not in _WORTH_ASKING:
+            return Reply(probe.outcome)
         return await self.ask(endpoint, what, question)
 
     async def know(self, endpoint: str, what: str, question: Callable[[], Awaitable[Reply[T]]]) -> T | None:
@@ -137,8 +141,10 @@ class EndpointMemory:
         self._time(key[0], reply.outcome)
 
     def _learn(self, key: tuple[str, str], reply: Reply[Any]) -> None:
-        if reply.outcome in _DECIDES:
-            self._supported[key] = _DECIDES[reply.outcome]
+        if reply.outcome is Outcome.ANSWERED:
+            self._supported[key] = True, float("inf")
+        elif reply.outcome is Outcome.UNSUPPORTED:
+            self._supported[key] = False, self._clock() + _UNSUPPORTED_SECONDS
         self._time(key[0], reply.outcome)
 
     def _time(self, endpoint: str, outcome: Outcome) -> None:

@@ -21,19 +21,21 @@ from tokenbox.providers.events import (
     ToolCallDelta,
     UsageReport,
 )
+from tokenbox.providers.framing import JsonLines
+from tokenbox.providers.kinds.kind import Dialect
 from tokenbox.providers.request import calls_of, is_parts, text_of
 from tokenbox.providers.shapes import at, count_at, items_at, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tokenbox.providers.request import ChatRequest
+from tokenbox.providers.request import ChatRequest
 
 _FINISHES: Final = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
 
 
-def body(request: ChatRequest) -> dict[str, Any]:
-    """The body of a chat request."""
+def body(request: ChatRequest, _max_tokens_field: str = "") -> dict[str, Any]:
+    """The body of a chat request. Its limit of the answer is always ``num_predict``."""
     stated = {
         "num_ctx": request.window,
         "num_predict": request.max_tokens,
@@ -158,3 +160,6 @@ class Reader:
         found = self._lines.events(line)
         self.done = any(isinstance(event, Finished) for event in found)
         return found
+
+
+DIALECT: Final = Dialect(None, body, events, Reader, JsonLines, asks_window=True)

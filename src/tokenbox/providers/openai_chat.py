@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenbox.content.request import Api
 from tokenbox.ledger.usage import Usage
 from tokenbox.providers.errors import BadAnswer
 from tokenbox.providers.events import (
@@ -19,13 +20,15 @@ from tokenbox.providers.events import (
     ToolCallDelta,
     UsageReport,
 )
+from tokenbox.providers.framing import ServerSentEvents
+from tokenbox.providers.kinds.kind import Dialect
 from tokenbox.providers.request import calls_of, function_of, is_parts, text_of
 from tokenbox.providers.shapes import at, count_at, items_at, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tokenbox.providers.request import ChatRequest
+from tokenbox.providers.request import ChatRequest
 
 FINISHES: Final = {
     "stop": FinishReason.STOP,
@@ -131,10 +134,10 @@ def _report(answer: object) -> list[Event]:
     ]
 
 
-def responses_input(request: ChatRequest) -> dict[str, Any]:
-    """The same request in the shape of OpenAI's Responses API, which is what OpenAI counts."""
+def responses_input(body: Mapping[str, Any]) -> dict[str, Any]:
+    """A chat request in the shape of OpenAI's Responses API, which is what OpenAI counts."""
     items: list[dict[str, Any]] = []
-    for message in request.messages:
+    for message in body.get("messages", ()):
         role = message["role"]
         if role == "tool":
             items.append(
@@ -151,9 +154,9 @@ def responses_input(request: ChatRequest) -> dict[str, Any]:
             {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
             for call_id, name, arguments in calls_of(message)
         ]
-    made: dict[str, Any] = {"model": request.model, "input": items}
-    if request.tools:
-        made["tools"] = [{"type": "function", **function_of(tool)} for tool in request.tools]
+    made: dict[str, Any] = {"model": body.get("model"), "input": items}
+    if body.get("tools"):
+        made["tools"] = [{"type": "function", **function_of(tool)} for tool in body["tools"]]
     return made
 
 
@@ -168,3 +171,6 @@ def _responses_part(part: Mapping[str, Any], kind: str) -> dict[str, Any]:
     if part.get("type") == "image_url":
         return {"type": "input_image", "image_url": text_at(part, "image_url.url"), "detail": "auto"}
     return {"type": kind, "text": text_at(part, "text")}
+
+
+DIALECT: Final = Dialect(Api.CHAT, body, events, Reader, ServerSentEvents)

@@ -6,7 +6,7 @@ Asynchronous. For code that is not, :class:`tokenbox.providers.BlockingProvider`
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from tokenbox.errors import TokenboxError
 from tokenbox.providers.capabilities import Capabilities, discover, settled
@@ -20,22 +20,22 @@ from tokenbox.providers.counting import (
 )
 from tokenbox.providers.errors import InvalidRequest
 from tokenbox.providers.events import gathered
-from tokenbox.providers.kinds import ROWS, Dialect, Kind
+from tokenbox.providers.kinds import UNKNOWN, find_kind
 from tokenbox.providers.memory import SESSION, EndpointMemory
-from tokenbox.providers.openai_chat import body as openai_body
 from tokenbox.providers.request import ChatRequest, plain_messages
-from tokenbox.providers.server import Server
-from tokenbox.providers.server_counts import request_count, text_count
+from tokenbox.providers.server import Server, count_request
 from tokenbox.providers.shapes import items_at, text_at
-from tokenbox.providers.stream import DIALECTS, ChatStream, error_inside, events_of
+from tokenbox.providers.stream import ChatStream, error_inside, events_of
+from tokenbox.providers.target import root_of
 from tokenbox.providers.transport import FIRST_REFUSAL, Transport
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
     from types import TracebackType
 
-    from tokenbox.providers.counting import RequestCounter
+    from tokenbox.compose.requests import RequestCounter
     from tokenbox.providers.events import ChatAnswer, Event
+    from tokenbox.providers.kinds import Kind
     from tokenbox.providers.target import Target
     from tokenbox.providers.transport import Call
 
@@ -77,9 +77,12 @@ class Provider:
     def _server(self) -> Server:
         return Server(self.target, self._transport, self._memory)
 
-    async def kind(self) -> Kind:
-        """The kind of server; for ``Kind.AUTO`` it is found out once per endpoint. Raises InvalidTarget."""
-        return await self._server().kind()
+    async def kind(self) -> str:
+        """The name of the kind of server; for ``auto`` it is found out once per endpoint.
+
+        Raises :class:`InvalidTarget`.
+        """
+        return (await self._server().kind()).name
 
     async def capabilities(self) -> Capabilities:
         """What the model can hold: by the user, else the server, else the catalog.
@@ -94,7 +97,7 @@ class Provider:
         """The names of the models that the server lists. Raises :class:`ProviderError`."""
         server = self._server()
         kind = await server.kind()
-        path = ROWS[kind].models_path
+        path = kind.models_path
         answer = await server.probe(kind, path)
         if answer.status >= FIRST_REFUSAL:
             raise server.refusal(answer, path)
@@ -111,7 +114,7 @@ class Provider:
         counted = None
         if server.target.counts_on_server and is_unicode(text):
             try:
-                counted = await text_count(server, text)
+                counted = await _text_count(server, text)
             except Exception:  # noqa: BLE001  # whatever it is, a count must not stop the flow
                 counted = None
         return local_count(text, server.target) if counted is None else counted
@@ -129,7 +132,7 @@ class Provider:
         counted = None
         if server.target.counts_on_server:
             try:
-                counted = await request_count(server, request)
+                counted = await _request_count(server, request)
             except InvalidRequest:
                 raise
             except TokenboxError:
@@ -156,7 +159,7 @@ class Provider:
             raise server.refusal(answer, call.path, request.window)
         if error_inside(answer.body):
             raise server.error(None, answer.body, call.path, window=request.window)
-        return gathered(DIALECTS[ROWS[kind].dialect].events(answer.body))
+        return gathered(kind.dialect.events(answer.body))
 
     def stream(
         self,
@@ -197,7 +200,7 @@ def _request(  # as chat() has them
 
 async def _events(server: Server, request: ChatRequest) -> AsyncGenerator[Event]:
     kind, request = await _windowed(server, request)
-    events = events_of(server, ROWS[kind].dialect, _call(server, kind, request), request.window)
+    events = events_of(server, kind.dialect, _call(server, kind, request), request.window)
     try:
         async for event in events:
             yield event
@@ -208,7 +211,7 @@ async def _events(server: Server, request: ChatRequest) -> AsyncGenerator[Event]
 async def _windowed(server: Server, request: ChatRequest) -> tuple[Kind, ChatRequest]:
     """The kind, and the request with the window that such a server has to be told: Ollama's."""
     kind = await server.kind()
-    if ROWS[kind].dialect is not Dialect.OLLAMA:
+    if not kind.dialect.asks_window:
         return kind, request
     window = (await _capabilities(server, kind)).context_window
     return kind, replace(request, window=None if window is None else window.value)
@@ -216,17 +219,57 @@ async def _windowed(server: Server, request: ChatRequest) -> tuple[Kind, ChatReq
 
 async def _capabilities(server: Server, kind: Kind) -> Capabilities:
     found = await server.memory.know(
-        server.target.root, f"capabilities {kind.value} {server.target.model}", lambda: discover(server, kind)
+        server.target.root, f"capabilities {kind.name} {server.target.model}", lambda: discover(server, kind)
     )
     return settled(
-        Capabilities(kind, server.target.model, complete=False) if found is None else found, server.target
+        Capabilities(kind.name, server.target.model, complete=False) if found is None else found,
+        server.target,
     )
 
 
 def _call(server: Server, kind: Kind, request: ChatRequest) -> Call:
-    row = ROWS[kind]
-    if row.dialect is Dialect.OPENAI:
-        body = openai_body(request, row.max_tokens_field)
-    else:
-        body = DIALECTS[row.dialect].body(request)
-    return server.call(kind, row.chat_path, body)
+    return server.call(kind, kind.chat_path, kind.dialect.body(request, kind.max_tokens_field))
+
+
+# By the field that has the text: two forms of one path are two capabilities.
+_TEXT_FIELDS: Final = ("content", "prompt", "inputs")
+
+
+def tokenize_supported(endpoint: str, memory: EndpointMemory = SESSION) -> bool | None:
+    """Whether the server at ``endpoint`` counts texts; None as long as that is not known. Asks nothing.
+
+    Raises :class:`InvalidTarget`.
+    """
+    known = [memory.supported(root_of(endpoint), f"tokenize {field}") for field in _TEXT_FIELDS]
+    return True if True in known else False if False in known else None
+
+
+async def _text_count(server: Server, text: str) -> TokenCount | None:
+    """The count of ``text``, None if the server does not make it. Raises :class:`ProviderError`.
+
+    A text is not worth finding out the kind for: as long as that is not known, the form is llama.cpp's.
+    """
+    shape = (server.kind_as_known() or find_kind(UNKNOWN)).text_count
+    if shape is None:
+        return None
+    body = {shape.text_field: text, "model": server.target.model, **shape.fixed}
+    what = f"tokenize {shape.text_field}"
+    value = (await server.ask(shape.path, body, shape.read, what=what)).value
+    return None if value is None else TokenCount(value, shape.exact, f"{server.target.root}{shape.path}")
+
+
+async def _request_count(server: Server, request: ChatRequest) -> TokenCount | None:
+    """The count of a request as the server will render it, None if it does not make it.
+
+    A refusal is taken to be about the request, so it is not remembered. Raises :class:`ProviderError`.
+    """
+    if server.memory.resting(server.target.root):
+        return None  # not even to find out the kind
+    kind = await server.kind()
+    if kind.dialect.api is None:
+        return None
+    body = kind.dialect.body(request, kind.max_tokens_field)
+    found = (await count_request(server.ask, kind, kind.dialect.api, body)).value
+    if found is None:
+        return None
+    return TokenCount(found.tokens, found.way.exact, f"{server.target.root}{found.way.path}")

@@ -1,11 +1,11 @@
-"""One server, as a target sees it: calls with the right headers, questions with answers remembered."""
+"""One server: what kind it is, what it counts, what it says of a model; answers are remembered."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from urllib.parse import urlsplit
 
-from tokenbox.providers.detection import detect
 from tokenbox.providers.errors import (
     AnswerTooLarge,
     ModelNotFound,
@@ -13,22 +13,76 @@ from tokenbox.providers.errors import (
     ServerTimeout,
 )
 from tokenbox.providers.failures import failure
-from tokenbox.providers.kinds import ROWS, Kind
+from tokenbox.providers.kinds import AUTO, UNKNOWN, Kind, all_kinds, find_kind
 from tokenbox.providers.memory import EndpointMemory, Outcome, Reply
-from tokenbox.providers.transport import FIRST_REFUSAL, Call
+from tokenbox.providers.shapes import text_at
+from tokenbox.providers.transport import FIRST_REFUSAL, Answered, Call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
+    from tokenbox.content.request import Api
+    from tokenbox.providers.kinds.kind import RequestCount
     from tokenbox.providers.target import Target
-    from tokenbox.providers.transport import Answered, Transport
+    from tokenbox.providers.transport import Transport
 
 T = TypeVar("T")
 
-# What a status says of the question; 200 is for the reader of the answer to say.
-_UNSUPPORTED: Final = {404, 405, 501}
+# What a status says of a question; 200 is for the reader of the answer to say.
+_MISSING_ROUTE: Final = {404, 405, 501}
 _NOT_NOW: Final = {408, 425, 429}
-_TOO_LARGE: Final = 413
+_NO_KEY: Final = {401, 403}
+_OK: Final = 200
+_SERVER_ERROR: Final = 500
+
+
+class Ask(Protocol):
+    """Asks a server for a figure: a path, a body, and where the figure is in the answer."""
+
+    def __call__(
+        self, path: str, body: object, read: Callable[[object], T | None]
+    ) -> Awaitable[Reply[T]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ServerCount:
+    """A count that a server made: of the tokens, by what path of its kind."""
+
+    tokens: int
+    way: RequestCount
+
+
+async def count_request(
+    ask: Ask, kind: Kind, api: Api, body: Mapping[str, Any], *, translated: bool = True
+) -> Reply[ServerCount]:
+    """The count of a request of ``api``, by the first of the kind's paths that the server has.
+
+    ``translated``: also by the count of another API. UNSUPPORTED only if it has none of them.
+    """
+    last: Reply[ServerCount] = Reply(Outcome.UNSUPPORTED)
+    for way in kind.counts.get(api, ()):
+        if way.is_translated and not translated:
+            continue
+        found = await ask(way.path, way.body(body), way.read)
+        if found.outcome is Outcome.ANSWERED and way.then is not None:
+            prompt = {"prompt": found.value, "model": body.get("model")}
+            found = await ask(way.then.path, way.then.body(prompt), way.then.read)
+        if found.value is not None:
+            return Reply(Outcome.ANSWERED, ServerCount(found.value, way))
+        if found.outcome is not Outcome.UNSUPPORTED:
+            return Reply(found.outcome)
+    return last
+
+
+def outcome_of(status: int, body: object) -> Outcome:
+    """What a refusal means for the question.
+
+    A missing model is not a missing route: another model of this server may do.
+    """
+    if status in _MISSING_ROUTE:
+        error = failure(status, body, place="", hide=str)
+        return Outcome.NOT_THIS if isinstance(error, ModelNotFound) else Outcome.UNSUPPORTED
+    return Outcome.NOT_NOW if status in _NOT_NOW or status >= _SERVER_ERROR else Outcome.NOT_THIS
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,29 +94,31 @@ class Server:
     memory: EndpointMemory
 
     async def kind(self) -> Kind:
-        """The kind of server; for ``Kind.AUTO`` it is found out once per endpoint."""
-        if self.target.kind is not Kind.AUTO:
-            return self.target.kind
+        """The kind of server; for ``auto`` it is found out once per endpoint.
+
+        Raises :class:`InvalidTarget` for a kind that there is not.
+        """
+        if self.target.kind != AUTO:
+            return find_kind(self.target.kind)
 
         async def question() -> Reply[Kind]:
-            return await detect(self.target.root, lambda path: self.probe(Kind.OPENAI_COMPATIBLE, path))
+            return await detect(self.target.root, lambda path: self.probe(find_kind(UNKNOWN), path))
 
         found = await self.memory.know(self.target.root, "kind", question)
-        return Kind.OPENAI_COMPATIBLE if found is None else found
+        return find_kind(UNKNOWN) if found is None else found
 
-    def kind_as_known(self) -> Kind:
-        """The kind, without asking; ``Kind.AUTO`` if it is not known."""
-        if self.target.kind is not Kind.AUTO:
-            return self.target.kind
+    def kind_as_known(self) -> Kind | None:
+        """The kind, without asking; None if it is not known."""
+        if self.target.kind != AUTO:
+            return find_kind(self.target.kind)
         known = self.memory.fact(self.target.root, "kind")
-        return known if isinstance(known, Kind) else Kind.AUTO
+        return known if isinstance(known, Kind) else None
 
     def call(self, kind: Kind, path: str, body: object = None, seconds: float = 0.0) -> Call:
         """A call with the headers of that kind. Raises :class:`InvalidTarget`."""
-        row = ROWS[kind]
-        headers = dict(row.headers)
+        headers = dict(kind.headers)
         if self.target.key is not None:
-            name, scheme = row.key_header
+            name, scheme = kind.key_header
             headers[name] = scheme + self.target.key.reveal()
         return Call(self.target.root, path, headers, self.target.bounds, body, seconds)
 
@@ -71,20 +127,13 @@ class Server:
         return await self.transport.json(self.call(kind, path, body, self.target.bounds.probe_seconds))
 
     async def ask(
-        self,
-        what: str,
-        path: str,
-        body: object,
-        read: Callable[[object], T | None],
-        *,
-        refused: Outcome,
-    ) -> T | None:
-        """What ``read`` finds in the answer, or None; under the rules of :class:`EndpointMemory`.
+        self, path: str, body: object, read: Callable[[object], T | None], *, what: str | None = None
+    ) -> Reply[T]:
+        """What ``read`` finds in the answer, under the rules of :class:`EndpointMemory`.
 
-        ``refused`` is what a 4xx means that is none of the telling ones.
+        ``what`` names the capability, where a path has several. Raises only :class:`InvalidRequest`.
         """
-        kind = self.kind_as_known()
-        kind = Kind.OPENAI_COMPATIBLE if kind is Kind.AUTO else kind
+        kind = self.kind_as_known() or find_kind(UNKNOWN)
 
         async def question() -> Reply[T]:
             try:
@@ -98,19 +147,14 @@ class Server:
                     raise
                 return Reply(Outcome.NOT_NOW if error.transient else Outcome.UNSUPPORTED)
             if answer.status >= FIRST_REFUSAL:
-                return Reply(self._meaning(answer, path, refused))
+                outcome = outcome_of(answer.status, answer.body)
+                if outcome is Outcome.NOT_THIS and what is not None and answer.status not in _OF_THIS_TEXT:
+                    return Reply(Outcome.UNSUPPORTED)
+                return Reply(outcome)
             value = read(answer.body)
             return Reply(Outcome.UNSUPPORTED) if value is None else Reply(Outcome.ANSWERED, value)
 
-        return await self.memory.ask(self.target.root, what, question)
-
-    def _meaning(self, answer: Answered, path: str, refused: Outcome) -> Outcome:
-        status = answer.status
-        if status == _TOO_LARGE or isinstance(self.refusal(answer, path), ModelNotFound):
-            return Outcome.NOT_THIS  # another text, or another model of this server, may do
-        if status in _UNSUPPORTED:
-            return Outcome.UNSUPPORTED
-        return Outcome.NOT_NOW if status in _NOT_NOW or status >= 500 else refused  # noqa: PLR2004  # HTTP
+        return await self.memory.ask(self.target.root, path if what is None else what, question)
 
     def refusal(self, answer: Answered, path: str, window: int | None = None) -> ProviderError:
         """The error that a refusal is."""
@@ -133,3 +177,61 @@ class Server:
             headers=headers,
             window=window,
         )
+
+
+# A text that is too large, or a model that is not there. Whatever else is refused of one text is refused of
+# the next.
+_OF_THIS_TEXT: Final = {404, 413}
+
+
+async def detect(root: str, get: Callable[[str], Awaitable[Answered]]) -> Reply[Kind]:
+    """The kind of the server at ``root``, by the signs that kinds have. ``get`` asks for a path.
+
+    Hosts that are known by name are not asked. Then ``/v1/models`` says who owns the models it lists; where
+    it does not, the servers with an API of their own are asked for it. Whatever shows none of that is
+    OpenAI-compatible, as nearly everything is. Where a question could not be asked, so it is for now, and
+    the outcome is not ANSWERED.
+    """
+    host = urlsplit(root).hostname or ""
+    unknown = find_kind(UNKNOWN)
+    named = _by_sign(lambda sign: sign.host == host)
+    if named is not None:
+        return Reply(Outcome.ANSWERED, named)
+    try:
+        kind = await _asked(get)
+    except ServerTimeout:
+        return Reply(Outcome.TIMED_OUT, unknown)
+    except ProviderError as error:
+        return Reply(Outcome.NOT_NOW if error.transient else Outcome.ANSWERED, unknown)
+    return Reply(Outcome.NOT_NOW, unknown) if kind is None else Reply(Outcome.ANSWERED, kind)
+
+
+async def _asked(get: Callable[[str], Awaitable[Answered]]) -> Kind | None:
+    """The kind by what the server answers; None if it will not say now."""
+    models = await get("/v1/models")
+    if models.status in _NOT_NOW | _NO_KEY or (
+        models.status >= _SERVER_ERROR and models.status not in _MISSING_ROUTE
+    ):
+        return None
+    server = models.headers.get("server", "").lower()
+    owner = text_at(models.body, "data.0.owned_by")
+    shown = _by_sign(lambda sign: sign.server == server and bool(server)) or _by_sign(
+        lambda sign: sign.owner == owner and bool(owner)
+    )
+    if shown is not None:
+        return shown
+    answers: dict[str, Answered] = {}
+    for kind in all_kinds():
+        for sign in kind.signs:
+            if sign.path is None:
+                continue
+            if sign.path not in answers:
+                answers[sign.path] = await get(sign.path)
+            found = answers[sign.path]
+            if found.status == _OK and sign.shows(found.body):
+                return kind
+    return find_kind(UNKNOWN)
+
+
+def _by_sign(is_it: Callable[[Any], bool]) -> Kind | None:
+    return next((kind for kind in all_kinds() if any(map(is_it, kind.signs))), None)

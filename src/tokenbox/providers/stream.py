@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Self
 
-from tokenbox.providers import anthropic_messages, ollama_chat, openai_chat
 from tokenbox.providers.errors import AnswerTooLarge, BadAnswer, ConnectionLost, ProviderError, StreamCut
 from tokenbox.providers.events import ChatAnswer, Event, Gathering
-from tokenbox.providers.framing import JsonLines, ServerSentEvents
-from tokenbox.providers.kinds import Dialect
 from tokenbox.providers.shapes import parsed
 from tokenbox.providers.transport import FIRST_REFUSAL, whole
 
@@ -17,20 +14,10 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from tokenbox.providers.framing import Framing, Message
+    from tokenbox.providers.kinds.kind import Dialect
     from tokenbox.providers.server import Server
     from tokenbox.providers.transport import Call, Response
 
-# A module each, of the same three: body(), events(), Reader.
-DIALECTS: Final = {
-    Dialect.OPENAI: openai_chat,
-    Dialect.ANTHROPIC: anthropic_messages,
-    Dialect.OLLAMA: ollama_chat,
-}
-_FRAMINGS: Final[dict[Dialect, type[ServerSentEvents | JsonLines]]] = {
-    Dialect.OPENAI: ServerSentEvents,
-    Dialect.ANTHROPIC: ServerSentEvents,
-    Dialect.OLLAMA: JsonLines,
-}
 _DONE: Final = "[DONE]"
 
 
@@ -95,11 +82,11 @@ async def events_of(  # noqa: C901  # the forms an answer may have, one after th
             body = (await whole(response, call)).body
             if error_inside(body):
                 raise server.error(None, body, call.path, window=window)
-            for event in DIALECTS[dialect].events(body):
+            for event in dialect.events(body):
                 yield event
             return
-        reader = DIALECTS[dialect].Reader()
-        async for body in _bodies(response, _FRAMINGS[dialect](call.bounds.event_bytes), call):
+        reader = dialect.reader()
+        async for body in _bodies(response, dialect.framing(call.bounds.event_bytes), call):
             if error_inside(body):
                 raise server.error(None, body, call.path, window=window)
             for event in reader.read(body):

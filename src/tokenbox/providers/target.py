@@ -8,7 +8,6 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from tokenbox.providers.errors import InvalidTarget
-from tokenbox.providers.kinds import Kind
 
 _KEY: Final = re.compile(r"[\x21-\x7e]+")
 _SHORTEST_TO_HIDE: Final = 4  # hiding every "a" in a server's text would hide nothing but its sense
@@ -99,7 +98,8 @@ class Bounds:
 class Target:
     """A model on a server, and how it is to be counted. Nothing here asks the server anything.
 
-    ``endpoint`` None: there is no server, and counts are local. ``tokenizer`` is the local tokenizer that
+    ``endpoint`` None: there is no server, and counts are local. ``kind`` is the name of the kind of server;
+    ``auto`` is found out. ``tokenizer`` is the local tokenizer that
     counts when the server does not; without one, ``chars4``. ``use_tokenize_endpoint`` allows the server to
     be asked for counts; without it no count makes a request. ``context_window`` is what the user states; it
     is required of no server but is what Ollama is told as ``num_ctx``.
@@ -107,7 +107,7 @@ class Target:
 
     endpoint: str | None
     model: str
-    kind: Kind = Kind.AUTO
+    kind: str = "auto"
     key: Key | None = None
     tokenizer: str | None = None
     use_tokenize_endpoint: bool = False

@@ -1,9 +1,7 @@
-"""HTTP, on aiohttp: requests out, bounded bytes in, and every failure one of our errors.
+"""Requests out, bounded bytes in, and every failure one of our errors. HTTP itself is :mod:`.wire`.
 
 A redirect is followed only to the same scheme, host and port, so a key never travels on. Bodies are read up
 to a bound. Nothing is retried. Cancelling a call closes its connection at once.
-
-Errors are raised ``from None``: what aiohttp chains behind its own has the headers, and so the key, in it.
 """
 
 from __future__ import annotations
@@ -11,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import re
+import socket
+import ssl
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
-from tokenbox.errors import MissingExtra
 from tokenbox.providers.errors import (
     AnswerTooLarge,
     BadAnswer,
@@ -29,13 +28,13 @@ from tokenbox.providers.errors import (
     ServerUnreachable,
 )
 from tokenbox.providers.shapes import parsed, written
+from tokenbox.providers.wire import BadHeader, Failure, Wire, WireError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 
-    import aiohttp
-
     from tokenbox.providers.target import Bounds
+    from tokenbox.providers.wire import Connection
 
 FIRST_REFUSAL: Final = 300  # of HTTP's statuses: 3xx that is not followed, 4xx, 5xx
 _REDIRECTS: Final = 3
@@ -82,13 +81,13 @@ class Answered:
 
 
 class Transport:
-    """Makes requests. Inside ``async with`` connections are kept for the next; outside each call has its own.
+    """Makes requests. Between ``open`` and ``close`` connections are kept; else each call has its own.
 
     So there is nothing that must be closed and no event loop to be bound to, unless one asks for it.
     """
 
     def __init__(self) -> None:
-        self._kept: aiohttp.ClientSession | None = None
+        self._kept: dict[str, Wire] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
@@ -98,89 +97,95 @@ class Transport:
 
     async def open(self) -> None:
         if self._kept is None:
-            self._kept, self._loop = _session(), asyncio.get_running_loop()
+            self._kept, self._loop = {}, asyncio.get_running_loop()
 
     async def close(self) -> None:
         kept, self._kept, self._loop = self._kept, None, None
-        if kept is not None:
-            await kept.close()
+        for wire in (kept or {}).values():
+            wire.close()
 
     async def json(self, call: Call) -> Answered:
         """The answer to a call. Raises :class:`ProviderError`, but not for a status: that is the caller's."""
-        async with self.response(call) as response:
-            return await whole(response, call)
+        seconds = call.seconds or call.bounds.total_seconds
+        try:
+            async with asyncio.timeout(seconds), self.response(call) as response:
+                return await whole(response, call)
+        except TimeoutError:
+            raise _too_slow(f"{call.place} has not finished", seconds) from None
 
     @asynccontextmanager
     async def response(self, call: Call) -> AsyncGenerator[Response]:
         """The answer to a call as it comes. Leaving closes the connection, unless all was read."""
-        async with self._sessions() as session:
-            response = await self._follow(session, call)
-            try:
-                yield Response(response.status, response.headers, lambda: self._pieces(response, call))
-            finally:
-                if response.content.at_eof():
-                    response.release()
-                else:
-                    response.close()
-
-    async def _pieces(self, response: aiohttp.ClientResponse, call: Call) -> AsyncIterator[bytes]:
-        import aiohttp  # noqa: PLC0415  # on use
-
-        pieces = response.content.iter_any()
-        while True:
-            try:
-                piece = await anext(pieces, None)
-            except (aiohttp.ClientError, OSError, TimeoutError) as error:
-                raise _error(error, call, answering=True) from None
-            if piece is None:
-                return
-            yield piece
-
-    async def _follow(self, session: aiohttp.ClientSession, call: Call) -> aiohttp.ClientResponse:
-        """The answer, after redirects that stay where the key may go."""
-        import aiohttp  # noqa: PLC0415  # on use
-
-        bounds = call.bounds
-        timeout = aiohttp.ClientTimeout(
-            total=call.seconds or bounds.total_seconds,
-            sock_connect=bounds.connect_seconds,
-            sock_read=bounds.idle_seconds,
-        )
-        method, data = ("GET", None) if call.body is None else ("POST", written(call.body))
-        headers = {"accept-encoding": "identity", "user-agent": "tokenbox", **call.headers}
-        if data is not None:
-            headers["content-type"] = "application/json"
-        url = call.place
-        for _ in range(_REDIRECTS + 1):
-            try:
-                response = await session.request(
-                    method,
-                    url,
-                    data=data,
-                    headers=headers,
-                    timeout=timeout,
-                    allow_redirects=False,
-                    read_bufsize=65_536,
-                )
-            except (aiohttp.ClientError, OSError, TimeoutError) as error:
-                raise _error(error, call, answering=False) from None
-            location = response.headers.get("location")
-            if response.status not in _REDIRECTING or location is None:
-                return response
-            response.close()
-            url = _followed(url, location, response.status, posts=data is not None)
-        raise RequestRejected(f"{call.place} redirects in a circle.")
-
-    @asynccontextmanager
-    async def _sessions(self) -> AsyncGenerator[aiohttp.ClientSession]:
-        if self._kept is not None and self._loop is asyncio.get_running_loop():
-            yield self._kept
-            return
-        session = _session()
+        kept = self._wire(call)
+        wire = Wire(_origin(call.root), call.bounds) if kept is None else kept
         try:
-            yield session
+            connection = await _follow(wire, call)
+            headers = {
+                name.decode("latin-1").lower(): value.decode("latin-1")
+                for name, value in reversed(connection.raw_headers)
+            }
+            try:
+                yield Response(connection.status, headers, lambda: _pieces(connection, call))
+            finally:
+                connection.release()
         finally:
-            await session.close()
+            if kept is None:
+                wire.close()
+
+    def _wire(self, call: Call) -> Wire | None:
+        """The kept connections to that server; None where none are kept, or in another event loop."""
+        if self._kept is None or self._loop is not asyncio.get_running_loop():
+            return None
+        origin = _origin(call.root)
+        wire = self._kept.get(origin)
+        if wire is None:
+            wire = self._kept[origin] = Wire(origin, call.bounds)
+        return wire
+
+
+async def _pieces(connection: Connection, call: Call) -> AsyncIterator[bytes]:
+    while True:
+        try:
+            piece = await connection.piece()
+        except WireError as error:
+            raise _error(error, call, answering=True) from None
+        if not piece:
+            return
+        yield piece
+
+
+async def _follow(wire: Wire, call: Call) -> Connection:
+    """The answer, after redirects that stay where the key may go."""
+    method, data = ("GET", b"") if call.body is None else ("POST", written(call.body))
+    headers = {"accept-encoding": "identity", "user-agent": "tokenbox", **call.headers}
+    if call.body is not None:
+        headers["content-type"] = "application/json"
+    sent = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+    url = call.place
+    for _ in range(_REDIRECTS + 1):
+        try:
+            connection = await wire.request(method, _target_of(url), sent, data, call.bounds)
+        except WireError as error:
+            raise _error(error, call, answering=False) from None
+        except BadHeader:
+            raise InvalidTarget("the key or a header has characters that no header has.") from None
+        location = connection.header(b"location")
+        if connection.status not in _REDIRECTING or location is None:
+            return connection
+        connection.close()
+        url = _followed(url, location.decode("latin-1"), connection.status, posts=call.body is not None)
+    raise RequestRejected(f"{call.place} redirects in a circle.")
+
+
+def _origin(root: str) -> str:
+    return "{0.scheme}://{0.netloc}".format(urlsplit(root))
+
+
+def _target_of(url: str) -> bytes:
+    """Path and query, as a request line has them."""
+    parts = urlsplit(url)
+    target = parts.path + (f"?{parts.query}" if parts.query else "")
+    return quote(target, safe="/:@!$&'()*+,;=~%?-._").encode()
 
 
 async def whole(response: Response, call: Call) -> Answered:
@@ -203,16 +208,6 @@ async def whole(response: Response, call: Call) -> Answered:
             raise
         body = data.decode("utf-8", "replace")
     return Answered(response.status, response.headers, body)
-
-
-def _session() -> aiohttp.ClientSession:
-    try:
-        import aiohttp  # noqa: PLC0415  # 150 ms, and only for who talks to a server
-    except ImportError:
-        raise MissingExtra.of("Talking to LLM servers", "shell") from None
-    # Most servers close a connection after five idle seconds; a request must not cross that on its way.
-    connector = aiohttp.TCPConnector(keepalive_timeout=4)
-    return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
 
 
 def _host(url: str) -> str:
@@ -239,55 +234,40 @@ def _followed(url: str, location: str, status: int, *, posts: bool) -> str:
     return target
 
 
-def _error(error: Exception, call: Call, *, answering: bool) -> ProviderError:
-    """Our error for one of aiohttp's."""
-    import aiohttp  # noqa: PLC0415  # on use
-
+def _error(error: WireError, call: Call, *, answering: bool) -> ProviderError:
+    """Our error for a failure of the connection."""
     root = call.root
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return _no_connection(error, root)
-    match error:
-        case TimeoutError():
-            return _too_slow(error, call)
-        case aiohttp.InvalidURL():
-            return InvalidTarget(f"{_host(root)} with the path of the endpoint is no URL that can be asked.")
-        case aiohttp.ClientResponseError():
+    match error.how:
+        case Failure.UNREACHABLE:
+            return _no_connection(error, root)
+        case Failure.TIMEOUT:
+            is_idle = error.seconds == call.bounds.idle_seconds
+            what = f"{root} has been silent" if is_idle else f"{call.place} has not finished"
+            return _too_slow(what, error.seconds)
+        case Failure.GARBLED:
             return BadAnswer(f"what {root} answers is not HTTP as it should be. Is it an LLM server?")
-        case OSError() | aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError():
-            when = "in the middle of its answer" if answering else "before it answered"
-            return ConnectionLost(f"{root} broke the connection {when}.")
-    return ServerUnreachable(f"{root} could not be asked: {type(error).__name__}.")
+    when = "in the middle of its answer" if answering else "before it answered"
+    return ConnectionLost(f"{root} broke the connection {when}.")
 
 
-def _too_slow(error: TimeoutError, call: Call) -> ServerTimeout:
-    import aiohttp  # noqa: PLC0415  # on use
-
-    bounds = call.bounds
-    match error:
-        case aiohttp.ConnectionTimeoutError():
-            seconds, what = bounds.connect_seconds, f"no connection to {call.root}"
-        case aiohttp.SocketTimeoutError():
-            seconds, what = bounds.idle_seconds, f"{call.root} has been silent"
-        case _:
-            seconds, what = call.seconds or bounds.total_seconds, f"{call.place} has not finished"
-    return ServerTimeout(
-        f"{what} after {seconds:g} s. Is it busy, or is the limit too short?", seconds=seconds
-    )
+def _too_slow(what: str, seconds: float | None) -> ServerTimeout:
+    shown = "" if seconds is None else f" after {seconds:g} s"
+    return ServerTimeout(f"{what}{shown}. Is it busy, or is the limit too short?", seconds=seconds)
 
 
-def _no_connection(error: aiohttp.ClientConnectorError, root: str) -> ServerUnreachable:
-    import aiohttp  # noqa: PLC0415  # on use
-
-    match error:
-        case aiohttp.ClientConnectorDNSError():
+def _no_connection(error: WireError, root: str) -> ServerUnreachable | ServerTimeout:
+    match error.cause:
+        case TimeoutError():
+            return _too_slow(f"no connection to {root}", error.seconds)
+        case socket.gaierror() | UnicodeError():
             return ServerUnreachable(f"{_host(root)} has no address. Check the name, and the network.")
-        case aiohttp.ClientSSLError():
+        case ssl.SSLError() | ssl.CertificateError():
             return ServerUnreachable(
                 f"TLS with {root} failed. Does it speak https, and is its certificate good?"
             )
-        case _ if _refused(error.os_error):
+        case OSError() as cause if _refused(cause):
             return ConnectionRefused(f"{root} refuses connections. Is the server running, and on this port?")
-    return ServerUnreachable(f"no connection to {root}: {' '.join(str(error.os_error).split())[:200]}.")
+    return ServerUnreachable(f"no connection to {root}: {' '.join(str(error.cause).split())[:200]}.")
 
 
 def _refused(error: OSError) -> bool:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from tokenbox.engine.box import largest_remainder
 from tokenbox.engine.result import Action, Decision
-from tokenbox.engine.share import largest_remainder
 from tokenbox.render.lines import (
     UNICODE,
     Charset,
@@ -59,7 +59,9 @@ _PAST = {
 }
 
 
-class SectionShown(Protocol):
+class SectionRead(Protocol):
+    """What a layout, or a record of one, says of a section."""
+
     @property
     def id(self) -> str: ...
     @property
@@ -69,7 +71,17 @@ class SectionShown(Protocol):
     @property
     def size(self) -> int: ...
     @property
+    def form(self) -> str | None: ...
+
+
+class SectionShown(SectionRead, Protocol):
+    @property
     def steps(self) -> tuple[Step, ...]: ...
+
+
+class WarningShown(Protocol):
+    @property
+    def message(self) -> str: ...
 
 
 class LayoutShown(Protocol):
@@ -89,6 +101,8 @@ class LayoutShown(Protocol):
     def joins(self) -> int: ...
     @property
     def tokenizer(self) -> TokenizerIdentity: ...
+    @property
+    def warnings(self) -> Sequence[WarningShown]: ...
 
 
 def explain(layout: LayoutShown, width: int = 80, charset: Charset = UNICODE) -> str:
@@ -124,6 +138,7 @@ class Row(NamedTuple):
     base_size: int
     size: int
     steps: tuple[Step, ...]
+    form: str | None
 
 
 def row_of(i: int, layout: LayoutShown) -> Row:
@@ -135,6 +150,7 @@ def row_of(i: int, layout: LayoutShown) -> Row:
         section.base_size,
         section.size,
         section.steps,
+        section.form,
     )
 
 
@@ -285,11 +301,14 @@ class Grid:
     def _reasons(self, row: Row) -> Iterable[Line]:
         """Why each step was taken; what it changed too, where there were several."""
         lead = f"  {self.charset.because} "
+        texts = [] if row.form is None else [f"in the form {printable(row.form, self.charset)}"]
         for step in row.steps:
             text = why(step, self.about)
             if len(row.steps) > 1:
                 change = f"{self._counted(step.before)} {self.charset.arrow} {self._counted(step.after)}"
                 text = f"{_PAST[step.action]} {change}: {text}"
+            texts.append(text)
+        for text in texts:
             for i, part in enumerate(wrap(text, self.width - len(lead))):
                 yield (Span((lead if not i else " " * len(lead)) + part, Style.FAINT),)
 
@@ -311,6 +330,9 @@ class Grid:
         else:
             yield (Span(number),)
             yield (Span(legend, Style.FAINT),)
+        for warned in layout.warnings[:MAX_ROWS]:
+            for part in wrap(f"! {printable(warned.message, self.charset)}", self.width):
+                yield (Span(part),)
 
 
 def why(step: Step, about: str) -> str:

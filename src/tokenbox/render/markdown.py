@@ -12,14 +12,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tokenbox.content.block_kinds import DataFormat, Role
+from tokenbox.content.block_kinds import BlockType, DataFormat, Role
 from tokenbox.render.markup import LINE_BREAKS, Markup
-from tokenbox.render.templates import Mode, heading_name
+from tokenbox.render.registry import register_renderer
+from tokenbox.render.templates import Template, heading_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from tokenbox.content.block_kinds import BlockType
 
 _FENCE = "```"
 _BACKTICKS = re.compile("`+")
@@ -98,8 +97,68 @@ def bodies(text: str) -> list[str]:
     return found
 
 
+TEMPLATES: Mapping[BlockType | None, Template] = {
+    BlockType.CODE: Template(
+        "## {path}\n\n{fence}{lang}\n", "\n{fence}", "## {path} (summary)\n\n{open}", "{close}"
+    ),
+    BlockType.CONVERSATION: Template(
+        "**{Role}**:{inline}", "{close}", "**{Role}** (summary):{inline}", "{close}"
+    ),
+    BlockType.FILE_TREE: Template(
+        "### File Tree: {root}\n\n{fence}\n",
+        "{fence}",
+        "### File Tree: {root} (summary)\n\n{open}",
+        "{close}",
+    ),
+    BlockType.TOOL_RESULT: Template(
+        "### Tool: {name} ({status})\n\n{open}",
+        "{close}",
+        "### Tool: {name} ({status}) (summary)\n\n{open}",
+        "{close}",
+    ),
+    BlockType.DOCUMENT: Template(
+        "### Document: {title} [{format}]\n\n{open}",
+        "{close}",
+        "### Document: {title} [{format}] (summary)\n\n{open}",
+        "{close}",
+    ),
+    BlockType.STRUCTURED_DATA: Template(
+        "{fence}{format}\n", "\n{fence}", "### Data [{format}] (summary)\n\n{open}", "{close}"
+    ),
+    BlockType.DIFF: Template(
+        "### Diff: {path}\n\n{fence}diff\n", "{fence}", "### Diff: {path} (summary)\n\n{open}", "{close}"
+    ),
+    BlockType.EMBEDDING_REF: Template(
+        "*[Embedding ref: model={model}]*",
+        "",
+        "*[Embedding ref: model={model}]* (summary)\n\n{open}",
+        "{close}",
+    ),
+    BlockType.IMAGE: Template(
+        "### Image ({media}): {alt}\n\n{open}",
+        "{close}",
+        "### Image ({media}): {alt} (summary)\n\n{open}",
+        "{close}",
+    ),
+    BlockType.EXTENSION: Template(
+        "### Extension: {ns}/{kind}\n\n{open}",
+        "{close}",
+        "### Extension: {ns}/{kind} (summary)\n\n{open}",
+        "{close}",
+    ),
+    None: Template(
+        "<!-- unknown block type 0x{id} -->\n{open}",
+        "{close}",
+        "<!-- unknown block type 0x{id} (summary) -->\n{open}",
+        "{close}",
+    ),
+}
+
 MARKDOWN = Markup(
-    mode=Mode.MARKDOWN,
+    name="markdown",
+    templates=TEMPLATES,
+    omitted="_[Omitted: {label} {description}, ~{tokens} tokens]_",
+    omitted_many="_[Omitted: {blocks} {priority}-priority {noun}, ~{tokens} tokens]_",
     start="",
     end="",
     separator="\n\n",
@@ -109,3 +168,4 @@ MARKDOWN = Markup(
     guard=guard,
     bodies=bodies,
 )
+register_renderer(MARKDOWN)

@@ -1,4 +1,4 @@
-"""What the three modes have in common: how a block's form becomes text that only it can have written."""
+"""What all renderers have in common: how a block's form becomes text that only it can have written."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.render.placeholders import placeholder
-from tokenbox.render.templates import TEMPLATES, Mode, block_body, block_names, one_line
+from tokenbox.render.templates import block_body, block_names, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tokenbox.content.block_kinds import BlockType
     from tokenbox.content.blocks import Block
+    from tokenbox.render.templates import Template
 
 LINE_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
@@ -31,14 +32,19 @@ class Framed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Markup:
-    """One mode. A whole is ``start``, the pieces with ``separator`` between them, ``end``.
+    """One renderer. A whole is ``start``, the pieces with ``separator`` between them, ``end``.
 
     Each piece is a form between ``before_piece`` and ``after_piece``. ``escape`` makes a name safe;
     ``guard`` gives a body as it may be printed inside this type of block, and what the templates need
     for it; ``bodies`` reads the bodies back from a whole.
     """
 
-    mode: Mode
+    name: str
+    templates: Mapping[BlockType | None, Template]
+    omitted: str
+    """The line for one that is not shown: ``{label}``, ``{attribute}``, ``{description}``, ``{tokens}``."""
+    omitted_many: str
+    """The line for many: ``{priority}``, ``{blocks}``, ``{noun}``, ``{tokens}``."""
     start: str
     end: str
     separator: str
@@ -54,17 +60,17 @@ class Markup:
 
     def full(self, block: Block) -> Framed:
         """The block with its whole content. A content that is not UTF-8 is shown with U+FFFD."""
-        template = TEMPLATES[self.mode][block.type]
+        template = self.templates[block.type]
         return self._framed(block, block_body(block, one_line), template.before, template.after)
 
     def summary(self, block: Block, summary: str) -> Framed:
         """The block with ``summary`` in place of its content."""
-        template = TEMPLATES[self.mode][block.type]
+        template = self.templates[block.type]
         return self._framed(block, summary, template.before_summary, template.after_summary)
 
     def placeholder(self, block: Block, tokens: int) -> Framed:
         """The line that stands for the block, whose content counts ``tokens``."""
-        return Framed(placeholder(block, tokens, self.mode, self.escape), "", "")
+        return Framed(placeholder(block, tokens, self.omitted, self.escape), "", "")
 
     def _framed(self, block: Block, body: str, before: str, after: str) -> Framed:
         guarded, needed = self.guard(body, block.type)

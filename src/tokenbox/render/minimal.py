@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from tokenbox.content.block_kinds import BlockType, Role
 from tokenbox.render.markup import LINE_BREAKS, Markup
-from tokenbox.render.templates import Mode, heading_name
+from tokenbox.render.registry import register_renderer
+from tokenbox.render.templates import Template, heading_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,8 +57,31 @@ def bodies(text: str) -> list[str]:
     ]
 
 
+TEMPLATES: Mapping[BlockType | None, Template] = {
+    BlockType.CODE: Template("--- {path} [{lang}] ---\n", "", "--- {path} [{lang}] (summary) ---\n"),
+    BlockType.CONVERSATION: Template("[{role}] ", "", "[{role}, summary] "),
+    BlockType.FILE_TREE: Template("--- tree: {root} ---\n", "", "--- tree: {root} (summary) ---\n"),
+    BlockType.TOOL_RESULT: Template(
+        "--- {name} [{status}] ---\n", "", "--- {name} [{status}] (summary) ---\n"
+    ),
+    BlockType.DOCUMENT: Template("--- {title} ---\n", "", "--- {title} (summary) ---\n"),
+    BlockType.STRUCTURED_DATA: Template(
+        "--- data [{format}] ---\n", "", "--- data [{format}] (summary) ---\n"
+    ),
+    BlockType.DIFF: Template("--- diff: {path} ---\n", "", "--- diff: {path} (summary) ---\n"),
+    BlockType.EMBEDDING_REF: Template("[embed-ref: {model}]", "", "--- embed-ref: {model} (summary) ---\n"),
+    BlockType.IMAGE: Template(
+        "--- image [{media}]: {alt} ---\n", "", "--- image [{media}]: {alt} (summary) ---\n"
+    ),
+    BlockType.EXTENSION: Template("--- ext: {ns}/{kind} ---\n", "", "--- ext: {ns}/{kind} (summary) ---\n"),
+    None: Template("--- unknown 0x{id} ---\n", "", "--- unknown 0x{id} (summary) ---\n"),
+}
+
 MINIMAL = Markup(
-    mode=Mode.MINIMAL,
+    name="minimal",
+    templates=TEMPLATES,
+    omitted="[omitted: {label} {description} ~{tokens}tok]",
+    omitted_many="[omitted: {blocks} {priority}-priority {noun} ~{tokens}tok]",
     start="",
     end="",
     separator="\n\n",
@@ -67,3 +91,4 @@ MINIMAL = Markup(
     guard=guard,
     bodies=bodies,
 )
+register_renderer(MINIMAL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tokenbox.content.block_kinds import BlockType
-from tokenbox.render.templates import Mode, block_names, one_line
+from tokenbox.render.templates import block_names, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,17 +28,6 @@ _DESCRIPTIONS: Mapping[BlockType | None, tuple[str, str, str]] = {
     None: ("block", "unknown 0x{id}", "desc"),
 }
 
-_ONE = {
-    Mode.XML: '<omitted type="{label}" {attribute}="{description}" tokens="{tokens}" />',
-    Mode.MARKDOWN: "_[Omitted: {label} {description}, ~{tokens} tokens]_",
-    Mode.MINIMAL: "[omitted: {label} {description} ~{tokens}tok]",
-}
-_MANY = {
-    Mode.XML: '<omitted priority="{priority}" blocks="{blocks}" tokens="{tokens}" />',
-    Mode.MARKDOWN: "_[Omitted: {blocks} {priority}-priority {noun}, ~{tokens} tokens]_",
-    Mode.MINIMAL: "[omitted: {blocks} {priority}-priority {noun} ~{tokens}tok]",
-}
-
 
 def block_label(block: Block) -> str:
     """What kind of block it is, for people: ``code``, ``tool-result``, ..."""
@@ -50,15 +39,18 @@ def block_description(block: Block) -> str:
     return _DESCRIPTIONS[block.type][1].format(**block_names(block))
 
 
-def placeholder(block: Block, tokens: int, mode: Mode, escape: Callable[[str], str]) -> str:
-    """The line for one block that counts ``tokens``. ``escape`` makes its description safe in this mode."""
+def placeholder(block: Block, tokens: int, line: str, escape: Callable[[str], str]) -> str:
+    """The line for one block that counts ``tokens``, by the template ``line``.
+
+    ``escape`` makes its description safe in this markup.
+    """
     label, _, attribute = _DESCRIPTIONS[block.type]
     description = escape(one_line(block_description(block)))
-    return _ONE[mode].format(label=label, attribute=attribute, description=description, tokens=tokens)
+    return line.format(label=label, attribute=attribute, description=description, tokens=tokens)
 
 
-def merged_placeholder(priority: str, blocks: int, tokens: int, mode: Mode) -> str:
+def merged_placeholder(priority: str, blocks: int, tokens: int, line: str) -> str:
     """The line for ``blocks`` blocks of a priority class that count ``tokens`` together."""
-    return _MANY[mode].format(
+    return line.format(
         priority=priority, blocks=blocks, noun="block" if blocks == 1 else "blocks", tokens=tokens
     )

@@ -1,4 +1,4 @@
-"""How each type of block is written in each mode: one table, and what goes into it.
+"""How a type of block is written: the form of a template, and what goes into it.
 
 The full forms are, byte for byte, those of the LCP reference (lcp-wire 8.3): a model sees the same text
 whichever program rendered the pack. The summary forms follow its summary of a code block.
@@ -7,7 +7,6 @@ whichever program rendered the pack. The summary forms follow its summary of a c
 from __future__ import annotations
 
 import re
-from enum import StrEnum
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,14 +27,6 @@ if TYPE_CHECKING:
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-class Mode(StrEnum):
-    """The markup that blocks are written in."""
-
-    XML = "xml"
-    MARKDOWN = "markdown"
-    MINIMAL = "minimal"
-
-
 class Template(NamedTuple):
     """What stands before and after a block's content, and before and after its summary."""
 
@@ -43,145 +34,6 @@ class Template(NamedTuple):
     after: str
     before_summary: str
     after_summary: str = ""
-
-
-TEMPLATES: Mapping[Mode, Mapping[BlockType | None, Template]] = {
-    Mode.XML: {
-        BlockType.CODE: Template(
-            '<code lang="{lang}" path="{path}">\n',
-            "\n</code>",
-            '<code lang="{lang}" path="{path}" summary="true">\n',
-            "\n</code>",
-        ),
-        BlockType.CONVERSATION: Template(
-            '<turn role="{role}">', "</turn>", '<turn role="{role}" summary="true">', "</turn>"
-        ),
-        BlockType.FILE_TREE: Template(
-            '<tree root="{root}">\n', "</tree>", '<tree root="{root}" summary="true">\n', "\n</tree>"
-        ),
-        BlockType.TOOL_RESULT: Template(
-            '<tool name="{name}" status="{status}">\n',
-            "\n</tool>",
-            '<tool name="{name}" status="{status}" summary="true">\n',
-            "\n</tool>",
-        ),
-        BlockType.DOCUMENT: Template(
-            '<doc title="{title}" format="{format}">\n',
-            "\n</doc>",
-            '<doc title="{title}" format="{format}" summary="true">\n',
-            "\n</doc>",
-        ),
-        BlockType.STRUCTURED_DATA: Template(
-            '<data format="{format}">\n',
-            "\n</data>",
-            '<data format="{format}" summary="true">\n',
-            "\n</data>",
-        ),
-        BlockType.DIFF: Template(
-            '<diff path="{path}">\n', "</diff>", '<diff path="{path}" summary="true">\n', "\n</diff>"
-        ),
-        BlockType.EMBEDDING_REF: Template(
-            '<embed-ref model="{model}" />',
-            "",
-            '<embed-ref model="{model}" summary="true">\n',
-            "\n</embed-ref>",
-        ),
-        BlockType.IMAGE: Template(
-            '<image type="{media}" alt="{alt}">\n',
-            "\n</image>",
-            '<image type="{media}" alt="{alt}" summary="true">\n',
-            "\n</image>",
-        ),
-        BlockType.EXTENSION: Template(
-            '<ext ns="{ns}" type="{kind}">\n',
-            "\n</ext>",
-            '<ext ns="{ns}" type="{kind}" summary="true">\n',
-            "\n</ext>",
-        ),
-        None: Template(
-            "<!-- unknown block type 0x{id} -->\n", "", "<!-- unknown block type 0x{id} (summary) -->\n"
-        ),
-    },
-    Mode.MARKDOWN: {
-        BlockType.CODE: Template(
-            "## {path}\n\n{fence}{lang}\n", "\n{fence}", "## {path} (summary)\n\n{open}", "{close}"
-        ),
-        BlockType.CONVERSATION: Template(
-            "**{Role}**:{inline}", "{close}", "**{Role}** (summary):{inline}", "{close}"
-        ),
-        BlockType.FILE_TREE: Template(
-            "### File Tree: {root}\n\n{fence}\n",
-            "{fence}",
-            "### File Tree: {root} (summary)\n\n{open}",
-            "{close}",
-        ),
-        BlockType.TOOL_RESULT: Template(
-            "### Tool: {name} ({status})\n\n{open}",
-            "{close}",
-            "### Tool: {name} ({status}) (summary)\n\n{open}",
-            "{close}",
-        ),
-        BlockType.DOCUMENT: Template(
-            "### Document: {title} [{format}]\n\n{open}",
-            "{close}",
-            "### Document: {title} [{format}] (summary)\n\n{open}",
-            "{close}",
-        ),
-        BlockType.STRUCTURED_DATA: Template(
-            "{fence}{format}\n", "\n{fence}", "### Data [{format}] (summary)\n\n{open}", "{close}"
-        ),
-        BlockType.DIFF: Template(
-            "### Diff: {path}\n\n{fence}diff\n", "{fence}", "### Diff: {path} (summary)\n\n{open}", "{close}"
-        ),
-        BlockType.EMBEDDING_REF: Template(
-            "*[Embedding ref: model={model}]*",
-            "",
-            "*[Embedding ref: model={model}]* (summary)\n\n{open}",
-            "{close}",
-        ),
-        BlockType.IMAGE: Template(
-            "### Image ({media}): {alt}\n\n{open}",
-            "{close}",
-            "### Image ({media}): {alt} (summary)\n\n{open}",
-            "{close}",
-        ),
-        BlockType.EXTENSION: Template(
-            "### Extension: {ns}/{kind}\n\n{open}",
-            "{close}",
-            "### Extension: {ns}/{kind} (summary)\n\n{open}",
-            "{close}",
-        ),
-        None: Template(
-            "<!-- unknown block type 0x{id} -->\n{open}",
-            "{close}",
-            "<!-- unknown block type 0x{id} (summary) -->\n{open}",
-            "{close}",
-        ),
-    },
-    Mode.MINIMAL: {
-        BlockType.CODE: Template("--- {path} [{lang}] ---\n", "", "--- {path} [{lang}] (summary) ---\n"),
-        BlockType.CONVERSATION: Template("[{role}] ", "", "[{role}, summary] "),
-        BlockType.FILE_TREE: Template("--- tree: {root} ---\n", "", "--- tree: {root} (summary) ---\n"),
-        BlockType.TOOL_RESULT: Template(
-            "--- {name} [{status}] ---\n", "", "--- {name} [{status}] (summary) ---\n"
-        ),
-        BlockType.DOCUMENT: Template("--- {title} ---\n", "", "--- {title} (summary) ---\n"),
-        BlockType.STRUCTURED_DATA: Template(
-            "--- data [{format}] ---\n", "", "--- data [{format}] (summary) ---\n"
-        ),
-        BlockType.DIFF: Template("--- diff: {path} ---\n", "", "--- diff: {path} (summary) ---\n"),
-        BlockType.EMBEDDING_REF: Template(
-            "[embed-ref: {model}]", "", "--- embed-ref: {model} (summary) ---\n"
-        ),
-        BlockType.IMAGE: Template(
-            "--- image [{media}]: {alt} ---\n", "", "--- image [{media}]: {alt} (summary) ---\n"
-        ),
-        BlockType.EXTENSION: Template(
-            "--- ext: {ns}/{kind} ---\n", "", "--- ext: {ns}/{kind} (summary) ---\n"
-        ),
-        None: Template("--- unknown 0x{id} ---\n", "", "--- unknown 0x{id} (summary) ---\n"),
-    },
-}
 
 
 # What the templates call ``{path}``, ``{role}`` and so on.

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from tokenbox.content.block_kinds import BlockType
 from tokenbox.render.markup import Markup
-from tokenbox.render.templates import Mode
+from tokenbox.render.registry import register_renderer
+from tokenbox.render.templates import Template
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -113,8 +114,68 @@ def bodies(text: str) -> list[str]:
     return found
 
 
+TEMPLATES: Mapping[BlockType | None, Template] = {
+    BlockType.CODE: Template(
+        '<code lang="{lang}" path="{path}">\n',
+        "\n</code>",
+        '<code lang="{lang}" path="{path}" summary="true">\n',
+        "\n</code>",
+    ),
+    BlockType.CONVERSATION: Template(
+        '<turn role="{role}">', "</turn>", '<turn role="{role}" summary="true">', "</turn>"
+    ),
+    BlockType.FILE_TREE: Template(
+        '<tree root="{root}">\n', "</tree>", '<tree root="{root}" summary="true">\n', "\n</tree>"
+    ),
+    BlockType.TOOL_RESULT: Template(
+        '<tool name="{name}" status="{status}">\n',
+        "\n</tool>",
+        '<tool name="{name}" status="{status}" summary="true">\n',
+        "\n</tool>",
+    ),
+    BlockType.DOCUMENT: Template(
+        '<doc title="{title}" format="{format}">\n',
+        "\n</doc>",
+        '<doc title="{title}" format="{format}" summary="true">\n',
+        "\n</doc>",
+    ),
+    BlockType.STRUCTURED_DATA: Template(
+        '<data format="{format}">\n',
+        "\n</data>",
+        '<data format="{format}" summary="true">\n',
+        "\n</data>",
+    ),
+    BlockType.DIFF: Template(
+        '<diff path="{path}">\n', "</diff>", '<diff path="{path}" summary="true">\n', "\n</diff>"
+    ),
+    BlockType.EMBEDDING_REF: Template(
+        '<embed-ref model="{model}" />',
+        "",
+        '<embed-ref model="{model}" summary="true">\n',
+        "\n</embed-ref>",
+    ),
+    BlockType.IMAGE: Template(
+        '<image type="{media}" alt="{alt}">\n',
+        "\n</image>",
+        '<image type="{media}" alt="{alt}" summary="true">\n',
+        "\n</image>",
+    ),
+    BlockType.EXTENSION: Template(
+        '<ext ns="{ns}" type="{kind}">\n',
+        "\n</ext>",
+        '<ext ns="{ns}" type="{kind}" summary="true">\n',
+        "\n</ext>",
+    ),
+    None: Template(
+        "<!-- unknown block type 0x{id} -->\n", "", "<!-- unknown block type 0x{id} (summary) -->\n"
+    ),
+}
+
 XML = Markup(
-    mode=Mode.XML,
+    name="xml",
+    templates=TEMPLATES,
+    omitted='<omitted type="{label}" {attribute}="{description}" tokens="{tokens}" />',
+    omitted_many='<omitted priority="{priority}" blocks="{blocks}" tokens="{tokens}" />',
     # The newlines belong to the pieces, so that every join of two parts is the same: nothing.
     start="<context>",
     end="</context>",
@@ -125,3 +186,4 @@ XML = Markup(
     guard=guard,
     bodies=bodies,
 )
+register_renderer(XML)

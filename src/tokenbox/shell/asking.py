@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tokenbox.content.lenses.tokens import ends_tokens
+from tokenbox.content.lenses.lines import ends_tokens
 from tokenbox.ledger import Category, Outcome
-from tokenbox.shell import talking
+from tokenbox.shell import turn
 from tokenbox.shell.cleaning import clean
 from tokenbox.shell.errors import BadArguments, NoModel
 
@@ -62,17 +62,17 @@ def ask(session: Session, question: str, given: bytes = b"") -> Asked:
     if text is None:
         raise BadArguments("what comes in the pipe is no text, so no model can read it.")
     session.models.check_key()
-    talking.fit_window(session)
+    turn.fit_window(session)
     hidden = session.models.keys.hidden_in
     size, kept = _put(session, hidden(text).strip("\n"), hidden(question))
-    talking.check_cap(session, Category.MAIN)
+    turn.check_cap(session, Category.MAIN)
     sent = session.context.total()
-    ended = talking.call(session, Category.MAIN)
-    talking.report_end(session, ended)
+    ended = turn.call(session, Category.MAIN)
+    turn.report_end(session, ended)
     if ended.error is not None:
         raise ended.error
     call = session.record.last_call
-    assert call is not None  # noqa: S101  # talking.call records every call
+    assert call is not None  # noqa: S101  # turn.call records every call
     return Asked(session.models.name, ended.answer, sent, session.context.budget, call, size, kept)
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tokenbox.content.message import Message
     from tokenbox.conversation import Conversation, Enforced
     from tokenbox.providers.counting import TokenCount
-    from tokenbox.shell.instructions import Instructions
+    from tokenbox.shell.memory import Instructions
     from tokenbox.shell.models import Models
     from tokenbox.shell.offers import Offer
     from tokenbox.tokenizers.protocol import TokenizerIdentity
@@ -142,7 +142,8 @@ class Context:
         system = self.conversation.system_prompt
         messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
         window = self.conversation.window
-        messages += [m.to_dict(declared=False) for number, m in window.items() if number not in numbers]
+        kept = [item for number, item in window.items() if number not in numbers]
+        messages += [message.to_dict(declared=False) for item in kept for message in item.messages]
         if self.offers:
             messages.append({"role": "user", "content": self._with_offers("")})
         return self.models.count_request(messages, self.conversation.tools or ())
@@ -177,6 +178,10 @@ class Context:
         numbers = tuple(number for number in before if number not in self.conversation.window)
         turns = sum(before[number].role is Role.USER for number in numbers)
         return Evicted(numbers, turns, enforced)
+
+    def left_out(self) -> dict[str, str]:
+        """The texts of results that are shown shorter, by their handles."""
+        return dict(self.conversation.left_out)
 
     def exchange(self, number: int) -> list[int]:
         """The messages from a user's to the next that this one is among. Raises :class:`NoSuchItem`."""
@@ -216,7 +221,7 @@ class Context:
             found.append(Item(Kind.TOOLS, about, max(0, whole.value - without.value), exact))
         for item in self.conversation.items():
             if item.number is not None:
-                message = self.conversation.window[item.number]
+                message = self.conversation.window[item.number].messages[0]
                 kind, text = _KINDS.get(message.role, Kind.SYSTEM), message.counted_text
                 found.append(
                     self._item(kind, _about(message), text, item.number, item.age, pinned=item.pinned)

@@ -33,8 +33,9 @@ def of_call(
     budget = session.config.source("shell.token_budget")
     return Evidence(
         kind=Kind.WINDOW,
+        function="shell",
         algorithm=ALGORITHM,
-        options={
+        arguments={
             "max_turns": conversation.max_turns,
             "low_water": str(conversation.low_water),
             "tools": digest,

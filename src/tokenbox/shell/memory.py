@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from tokenbox.files import OWN, replace
 from tokenbox.shell.errors import NoSuchItem, SessionFailed
 
 if TYPE_CHECKING:
@@ -42,9 +42,41 @@ class Memory:
     def _write(self, notes: Sequence[str]) -> None:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            handle, draft = tempfile.mkstemp(prefix=".memory.", dir=self.path.parent)
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write("".join(f"{note}\n" for note in notes))
-            Path(draft).replace(self.path)
+            replace(self.path, "".join(f"{note}\n" for note in notes).encode(), new=OWN)
         except OSError as error:
             raise SessionFailed(f"{self.path} cannot be written: {error.strerror or error}.") from None
+
+
+# In the order in which they are looked for, in each folder on the way up to the root of the repository.
+NAMES: Final = ("AGENTS.md", "CLAUDE.md", ".github/copilot-instructions.md", "GEMINI.md")
+MAX_BYTES: Final = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    path: str
+    text: str
+
+
+def find_instructions(folder: str) -> Instructions | None:
+    """The nearest instructions, from ``folder`` up to the root of its repository."""
+    here = Path(folder)
+    for place in (here, *here.parents):
+        for name in NAMES:
+            if (place / name).is_file():
+                return read_instructions(str(place / name))
+        if (place / ".git").exists():
+            break
+    return None
+
+
+def read_instructions(path: str) -> Instructions:
+    """The instructions in a file. Raises :class:`NoSuchItem`."""
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise NoSuchItem(f"{path} cannot be read: {error.strerror or error}.", file=path) from None
+    if len(data) > MAX_BYTES or b"\0" in data:
+        raise NoSuchItem(f"{path} is no text of at most {MAX_BYTES:,} bytes.", file=path)
+    return Instructions(path, data.decode("utf-8", "replace").strip())

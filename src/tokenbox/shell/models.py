@@ -5,31 +5,35 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
+from tokenbox.catalog import ModelLimits, price, tokenizer_family
+from tokenbox.compose.bound import Bound
+from tokenbox.compose.requests import By, Count
 from tokenbox.config.trust import may_have_key
+from tokenbox.content.message import thaw
 from tokenbox.errors import MissingExtra, TokenboxError
+from tokenbox.models import Counting, Stated, counters_for, resolve_figures
+from tokenbox.policy import Limits
 from tokenbox.providers.counting import NOTHING
-from tokenbox.providers.kinds import Kind
 from tokenbox.providers.target import Bounds, Key, Target
 from tokenbox.shell.errors import KeyNotSent, ModelNotConfigured
 from tokenbox.tokenizers.ownership import BASELINES
 from tokenbox.tokenizers.protocol import TokenizerIdentity
-from tokenbox.tokenizers.registry import FILE_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import date
     from decimal import Decimal
 
     from tokenbox.catalog import Price
+    from tokenbox.compose.requests import RequestCounter
     from tokenbox.config import Config, Connection
-    from tokenbox.content.message import Message
-    from tokenbox.conversation.chat_format import ChatFormat
+    from tokenbox.content.items import Item
+    from tokenbox.content.request import Request
     from tokenbox.providers.blocking import BlockingProvider
     from tokenbox.providers.counting import TokenCount
 
@@ -68,7 +72,7 @@ class Models:
     def provider(self) -> BlockingProvider:
         if self._provider is None:
             self._provider = self._make(self.target)
-            self._provider.counter = _chat_format(self.target)
+            self._provider.counter = self._counter()
         return self._provider
 
     def use(self, name: str) -> None:
@@ -80,7 +84,7 @@ class Models:
         self.name, self.target = name, target
         if self._provider is not None:
             self._provider.target = target
-            self._provider.counter = _chat_format(target)
+            self._provider.counter = self._counter()
 
     def use_first(self) -> None:
         """The model of the settings, else the first there is; else none, and the shell says so when asked."""
@@ -119,7 +123,7 @@ class Models:
         return Target(
             where,
             self._config.model_id(name),
-            Kind.AUTO if connection is None else Kind(connection.kind),
+            "auto" if connection is None else connection.kind,
             None if connection is None or endpoint is not None else self.keys.of(connection),
             self._tokenizer(name),
             use_tokenize_endpoint=bool(self._config.value("tokenize.use_endpoint")),
@@ -173,15 +177,19 @@ class Models:
         if where is not None:
             raise KeyNotSent(f"the key {where} of {self.name} is not set: {how}.", model=self.name)
 
-    def window(self) -> int | None:
-        """The context window of the current model, None if it is not known or its server cannot be asked."""
-        if self.target.endpoint is None:
-            return None
-        try:
-            figure = self.provider.capabilities().context_window
-        except TokenboxError:
-            return None
-        return None if figure is None else figure.value
+    def limits(self) -> Limits | None:
+        """What a request to the current model must keep to; None if its window is not known."""
+        said = self._config.server_said(self.name) if self.name else ModelLimits()
+        if self.target.endpoint is not None:
+            with suppress(TokenboxError):
+                said = self.provider.capabilities().discovered
+        figures = resolve_figures(
+            self.target.model,
+            settings=self._config.stated(self.name) if self.name else Stated(),
+            server=said,
+            corrections=self._config.catalog_limits(),
+        )
+        return None if figures.context_window is None else Limits.of_model(figures)
 
     def close(self) -> None:
         if self._provider is not None:
@@ -194,44 +202,30 @@ class Models:
 
     def price(self, on: date) -> Price | None:
         """What the current model costs on a day, None if it is unpriced."""
-        from tokenbox.catalog import price  # noqa: PLC0415  # its data take half a second
-
         return price(self.target.model, on, configured=self._config.catalog_prices())
+
+    def _counter(self) -> RequestCounter | None:
+        """Who counts a request to the current model here; None where its vocabulary cannot be used."""
+        counting = self._config.counting(self.name) if self.name else Counting()
+        try:
+            return counters_for(self.target.model, replace(counting, baselines=None)).counter
+        except (TokenboxError, OSError):
+            return None
 
     def _tokenizer(self, name: str) -> str | None:
         """The local tokenizer of a model: its own setting, else its family's, else a baseline in use."""
-        policy = self._config.policy_for(name)
-        if policy.tokenizer is not None:
-            return policy.tokenizer
-        from tokenbox.catalog import tokenizer_family  # noqa: PLC0415
-
-        family = tokenizer_family(policy.model)
+        counting = self._config.counting(name)
+        if counting.named is not None:
+            return str(counting.named)
+        family = tokenizer_family(self._config.model_id(name))
         if family is None or family.name is None:
             return None
-        own = self._config.tokenizer_names().get(family.name)
-        in_use = [
-            BASELINES[name] for name in cast("Sequence[str]", self._config.value("tokenizers.baselines"))
-        ]
-        return own or (family.name if any(family.name in names for names in in_use) else None)
+        in_use = [BASELINES[baseline] for baseline in counting.baselines or ()]
+        enabled = family.name if any(family.name in names for names in in_use) else None
+        return counting.families.get(family.name) or enabled
 
 
-def _chat_format(target: Target) -> ChatFormat | None:
-    """What counts whole requests here: a chat template beside a vocabulary, or OpenAI's published rules."""
-    from tokenbox.conversation.chat_format import ChatFormat  # noqa: PLC0415  # only where one counts by it
-
-    name = target.tokenizer or ""
-    try:
-        if name.startswith(FILE_PREFIX):
-            path = Path(name.removeprefix(FILE_PREFIX))
-            return ChatFormat.open(path.parent if path.name == "tokenizer.json" else path)
-        if name in BASELINES["gpt-bpe"]:
-            return ChatFormat.openai(target.model)
-    except (TokenboxError, OSError):
-        return None  # texts are counted all the same, and what is more is estimated
-    return None
-
-
-class RequestCounter:
+class CurrentCounter:
     """Counts a conversation whole, as the current model does at each call: it follows every switch."""
 
     def __init__(self, models: Models) -> None:
@@ -245,20 +239,18 @@ class RequestCounter:
         said = f"{target.endpoint} {target.model} {target.tokenizer} {target.use_tokenize_endpoint}"
         return TokenizerIdentity(target.model, "", hashlib.sha256(said.encode()).hexdigest(), self._exact)
 
-    def count_messages(
-        self,
-        messages: Sequence[Message | Mapping[str, object]],
-        tools: Sequence[Mapping[str, object]] | None = None,
-        *,
-        add_generation_prompt: bool = True,  # a request always has it
-    ) -> int:
-        plain = [m if isinstance(m, Mapping) else m.to_dict(declared=False) for m in messages]
-        counted = self._models.count_request(plain, tools or ())
+    def count_request(self, request: Request) -> Count:
+        messages = [message.to_dict(declared=False) for message in request.messages]
+        counted = self._models.count_request(messages, [thaw(tool) for tool in request.tools])
         self._exact = counted.exact
-        return counted.value
+        total = counted.value
+        at_most = total if counted.exact else max(total, Bound(None).request(request))
+        by = By(counted.source) if counted.source in set(By) else By.SERVER
+        return Count(total, counted.exact, at_most, by)
 
-    def message_sizes(self, messages: Sequence[Message]) -> list[int]:
-        return [self._models.count_text(message.counted_text).value for message in messages]
+    def item_size(self, item: Item) -> int:
+        """About what an item adds: its texts, without its markers."""
+        return sum(self._models.count_text(message.counted_text).value for message in item.messages)
 
 
 class Keys:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tokenbox.content.message import Message
+from tokenbox.conversation.counted_window import handle_of
 from tokenbox.errors import TokenboxError
 from tokenbox.ledger import Call, Ledger
 
@@ -12,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
 
-    from tokenbox.content.message import Message
     from tokenbox.providers.counting import TokenCount
     from tokenbox.store.sessions import Session as StoredSession
     from tokenbox.store.sessions import SessionInfo
@@ -92,6 +93,14 @@ class Record:
                     self.positions[number] = turn.position
 
         self._write(write)
+
+    def results(self) -> dict[str, str]:
+        """The tool results of the session, also of those that left, by their handles."""
+        if self._session is None:
+            return {}
+        messages = [Message.of(turn.message) for turn in self._session.turns(all_states=True)]
+        texts = [message.text for message in messages if message.role in Message.RESULT_ROLES]
+        return {handle_of(text): text for text in texts}
 
     def mark(self, numbers: Iterable[int], state: str) -> None:
         """Say of messages that they are ``evicted`` or ``dropped``; they stay in the record."""

@@ -1,4 +1,4 @@
-"""A session: takes a line, does what it means, writes to its screen. It knows no terminal and no clock."""
+"""A session as data: its settings, models, context and record. It knows no terminal and no clock."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from tokenbox import tokenizers
 from tokenbox.errors import TokenboxError
-from tokenbox.shell import figures, lines, meta, proposals, talking
-from tokenbox.shell.offers import Offer, has_output, offer
-from tokenbox.shell.running import Place, Ran, run
+from tokenbox.shell import proposals
+from tokenbox.shell.offers import Offer, offer
+from tokenbox.shell.screen import cost_text, figure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from tokenbox.config import Config
     from tokenbox.engine.window import Step
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from tokenbox.shell.mcp_tools import McpTools
     from tokenbox.shell.memory import Memory
     from tokenbox.shell.models import Models
-    from tokenbox.shell.prompt import Template
     from tokenbox.shell.record import Record
+    from tokenbox.shell.running import Place, Ran
     from tokenbox.shell.screen import Screen
-    from tokenbox.shell.settings import Settings
+    from tokenbox.shell.settings import Settings, Template
     from tokenbox.tokenizers.protocol import Tokenizer
 
 # How often an output is cut again where the model's count is more than the local one.
@@ -54,39 +54,6 @@ class Session:
     typed: str = ""  # ahead, while a command was running
     approved: set[str] = field(default_factory=set)
 
-    def take(self, line: str) -> None:
-        """Do what ``line`` means. Bad input and failing servers are said, and end nothing."""
-        try:
-            self._take(line)
-        except TokenboxError as error:
-            self.screen.problem(error)
-
-    def _take(self, line: str) -> None:
-        match lines.parse(line, self.place.has):
-            case lines.Meta(name, arguments):
-                meta.find(name).handler(self, arguments)
-            case lines.Command(text, question):
-                self.run(text, asked=bool(question))
-                if question:
-                    talking.say(self, question)
-            case lines.Say(text):
-                talking.say(self, text)
-
-    def run(self, command: str, *, asked: bool = False) -> None:
-        """Run a command of the user's and offer its output, if it has any or is asked about."""
-        ran = run(command, self.place, self.screen.command_output, self.screen.keyboard)
-        self.place = ran.place
-        self.typed += ran.typed.decode("utf-8", "replace")
-        told = [f"exit status {ran.status}"] if ran.status else []
-        if self.settings.output_tokens and (asked or has_output(ran)):
-            made = self.offered(ran)
-            gone = self.context.offer(made)
-            told.append(self._told(made))
-            if gone:
-                told.append(f"no longer on offer: {', '.join(one.command for one in gone)}")
-        if told:
-            self.screen.notice(f"[{'; '.join(told)}]")
-
     def offered(self, ran: Ran) -> Offer:
         """The output of a command, as a model is told of it.
 
@@ -104,7 +71,7 @@ class Session:
 
     def cut(self, text: str) -> str:
         """A text within the budget of outputs: head and tail kept, and said so."""
-        from tokenbox.content.lenses.tokens import ends_tokens  # noqa: PLC0415  # not before the first prompt
+        from tokenbox.content.lenses.lines import ends_tokens  # noqa: PLC0415  # not before the first prompt
 
         return ends_tokens(text, self._output_budget, self.tokenizer)
 
@@ -133,8 +100,8 @@ class Session:
         except TokenboxError:
             return tokenizers.get("chars4")
 
-    def _told(self, made: Offer) -> str:
-        size = figures.figure(self.models.count_text(made.text))
+    def told(self, made: Offer) -> str:
+        size = figure(self.models.count_text(made.text))
         if made.binary:
             return f"the output is no text; only its size is on offer, {size} tokens"
         if made.cut:
@@ -150,9 +117,9 @@ class Session:
         return self.template.filled(
             {
                 "model": self.models.label or "no model",
-                "ctx_used": "" if total is None else figures.figure(total),
+                "ctx_used": "" if total is None else figure(total),
                 "ctx_budget": f"{self.context.budget:,}",
-                "cost": figures.cost(self.record.ledger.total),
+                "cost": cost_text(self.record.ledger.total),
                 "folder": self.place.folder,
                 "status": str(self.place.status),
                 "session": self.record.name or "new",
@@ -162,10 +129,6 @@ class Session:
     def set_budget(self, tokens: int) -> None:
         """The budget that is wanted; a model's window may have room for less."""
         self.wanted_budget = self.context.conversation.token_budget = tokens
-
-    def complete(self, words: Sequence[str]) -> list[tuple[str, str]]:
-        """See :func:`tokenbox.shell.meta.completions`."""
-        return meta.completions(self, words)
 
     def tools(self) -> list[Mapping[str, object]]:
         """The tools that the model is told of."""

@@ -18,18 +18,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tokenbox.files import replace, sync_folder
 from tokenbox.proof.archive import ArchiveFiles
-from tokenbox.proof.bundle import MANIFEST, MAX_MANIFEST, VOLATILE, Volatile, build
+from tokenbox.proof.bundle import ENVELOPE, MANIFEST, MAX_MANIFEST, VOLATILE, Volatile, build
 from tokenbox.proof.errors import BundleInvalid, ProofError
-from tokenbox.proof.manifest import HEX, read_manifest, read_volatile
+from tokenbox.proof.manifest import HEX, read_volatile
+from tokenbox.proof.signing import MAX_ENVELOPE, STATEMENT_TYPE, signed
 from tokenbox.proof.verify import MAX_VOLATILE, claimed_id, missing, too_large, verify, wrong_size
+from tokenbox.store.bundle_log import BundleLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tokenbox.proof.bundle import Bundle
     from tokenbox.proof.evidence import Evidence
     from tokenbox.proof.manifest import Manifest
+    from tokenbox.proof.signing import PublicKey, SigningKey
     from tokenbox.proof.verify import Files
 
 FOLDER = Path(".tokenbox", "proof")
@@ -81,15 +85,23 @@ class Bundles:
     """The bundles in a folder. Called with evidence, it writes one: so it is what ``proof=`` takes.
 
     ``texts``: with all texts, so that the bundles replay offline. ``fsync``: what is written is on the disk
-    before ``write`` returns, so that a bundle outlives a power failure too.
+    before ``write`` returns, so that a bundle outlives a power failure too. ``signers``: keys that sign every
+    bundle, and the log that it is entered in.
     """
 
     def __init__(
-        self, folder: str | os.PathLike[str] = FOLDER, *, texts: bool = False, fsync: bool = False
+        self,
+        folder: str | os.PathLike[str] = FOLDER,
+        *,
+        texts: bool = False,
+        fsync: bool = False,
+        signers: Sequence[SigningKey] = (),
     ) -> None:
         self.folder = Path(folder)
         self.texts = texts
         self.fsync = fsync
+        self.signers = signers
+        self.log = BundleLog(self.folder)
 
     def __call__(self, evidence: Evidence) -> Written:
         return self.write(evidence)
@@ -149,20 +161,21 @@ class Bundles:
     def files(self, bundle_id: str) -> FolderFiles:
         return FolderFiles(self.folder / bundle_id)
 
-    def listed(self) -> list[Listed]:
-        """All bundles, the latest first; the damaged ones last."""
-        found = [self._listed(bundle_id) for bundle_id in self.ids()]
+    def listed(self, keys: Sequence[PublicKey] | None = None) -> list[Listed]:
+        """All bundles, verified, the latest first; last those that are not what their ids say.
+
+        ``keys``: one of them must have signed, as for ``verify``.
+        """
+        found = [self._listed(bundle_id, keys) for bundle_id in self.ids()]
         found.sort(key=lambda bundle: bundle.time or "", reverse=True)
         return found
 
-    def _listed(self, bundle_id: str) -> Listed:
+    def _listed(self, bundle_id: str, keys: Sequence[PublicKey] | None) -> Listed:
         files = self.files(bundle_id)
         try:
-            data = files.read(MANIFEST, MAX_MANIFEST)
-            if hashlib.sha256(data).hexdigest() != bundle_id:
-                verify(files, bundle_id)  # says what differs
+            manifest = verify(files, bundle_id, keys)
             made = read_volatile(files.read(VOLATILE, MAX_VOLATILE))
-            return Listed(bundle_id, str(made["time"]), read_manifest(data, bundle_id))
+            return Listed(bundle_id, str(made["time"]), manifest)
         except BundleInvalid as error:
             return Listed(bundle_id, None, None, error)
 
@@ -175,31 +188,40 @@ class Bundles:
         draft = drafts / f"{bundle.id[:16]}-{os.getpid()}-{secrets.token_hex(4)}"
         draft.mkdir()
         try:
-            self._fill(draft, bundle)
-            try:
-                draft.rename(path)
-            except OSError as error:
-                if error.errno not in _THERE:
+            made = now()
+            self._fill(draft, bundle, made)
+
+            def publish() -> bool:
+                try:
+                    draft.rename(path)
+                except OSError as error:
+                    if error.errno in _THERE:
+                        return False
                     raise
-                return self._converged(bundle, path)
-            if self.fsync:
-                _sync_folder(self.folder)
-            return Written(bundle.id, path, new=True)
+                if self.fsync:
+                    sync_folder(self.folder)
+                return True
+
+            signers = self.signers
+            new = self.log.publish(bundle.id, publish, time=made, signers=signers, sync=self.fsync)
+            return Written(bundle.id, path, new=True) if new else self._converged(bundle, path)
         finally:
             # Gone already where all went well.
             shutil.rmtree(draft, ignore_errors=True)
 
-    def _fill(self, draft: Path, bundle: Bundle) -> None:
+    def _fill(self, draft: Path, bundle: Bundle, time: str) -> None:
         folders = {name.partition("/")[0] for name in bundle.files if "/" in name}
         for folder in sorted(folders):
             (draft / folder).mkdir()
-        made = Volatile(now(), host(), environment())
-        for name, data in (*bundle.files.items(), (VOLATILE, bundle.volatile(made))):
+        files = {**bundle.files, VOLATILE: bundle.volatile(Volatile(time, host(), environment()))}
+        if self.signers:
+            files[ENVELOPE] = signed(bundle.files[MANIFEST], STATEMENT_TYPE, self.signers)
+        for name, data in files.items():
             self._make(draft / name, data)
         if self.fsync:
             for folder in sorted(folders):
-                _sync_folder(draft / folder)
-            _sync_folder(draft)
+                sync_folder(draft / folder)
+            sync_folder(draft)
 
     def _make(self, path: Path, data: bytes) -> None:
         descriptor = os.open(path, _MAKE, 0o666)
@@ -222,7 +244,27 @@ class Bundles:
                 folder=str(self.folder),
                 id=bundle.id,
             ) from error
+        if self.signers:
+            sign_bundle(path, self.signers)
         return Written(bundle.id, path, new=False)
+
+
+def sign_bundle(path: Path, signers: Sequence[SigningKey]) -> None:
+    """Add signatures to a bundle in a folder that was verified; what is signed already stays so.
+
+    Raises :class:`ProofNotWritten`, and ``SignatureInvalid`` for an envelope that cannot be read.
+    """
+    files = FolderFiles(path)
+    manifest = files.read(MANIFEST, MAX_MANIFEST)
+    before = files.read(ENVELOPE, MAX_ENVELOPE) if (path / ENVELOPE).exists() else None
+    envelope = signed(manifest, STATEMENT_TYPE, signers, before)
+    if envelope == before:
+        return
+    try:
+        replace(path / ENVELOPE, envelope, drafts=path.parent)
+    except OSError as error:
+        message = f"the signature of {path} cannot be written: {error.strerror or error}."
+        raise ProofNotWritten(message, folder=str(path)) from error
 
 
 class FolderFiles:
@@ -368,17 +410,6 @@ def _sweep(drafts: Path) -> None:
         for entry in entries:
             if time.time() - entry.stat(follow_symlinks=False).st_mtime > _DRAFT_SECONDS:
                 shutil.rmtree(entry.path, ignore_errors=True)
-
-
-def _sync_folder(path: Path) -> None:
-    """What is in the folder is on the disk. Not every system can say so of a folder."""
-    if sys.platform == "win32":
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _read(descriptor: int, size: int) -> bytes:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
-import tempfile
 from pathlib import Path
 
 from tokenbox.errors import TokenboxError
-from tokenbox.lcp.limits import MAX_BODY
+from tokenbox.files import OWN, replace
+from tokenbox.lcp.pack import MAX_BODY
 
 
 class ContentStoreError(TokenboxError):
@@ -61,20 +60,9 @@ class DirectoryStore:
             return
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._write(path, body)
+            replace(path, body, new=OWN, sync=False)
         except OSError as error:
             raise ContentStoreError(f"{path} cannot be written: {error.strerror}.") from error
-
-    def _write(self, path: Path, body: bytes) -> None:
-        descriptor, name = tempfile.mkstemp(prefix=".new-", dir=path.parent)
-        try:
-            with open(descriptor, "wb") as file:  # noqa: PTH123  # an open descriptor has no path
-                file.write(body)
-            os.replace(name, path)  # noqa: PTH105  # both are names here
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(name)  # noqa: PTH108
-            raise
 
     def _path(self, digest: bytes) -> Path:
         name = digest.hex()

@@ -32,6 +32,12 @@ _RESERVE = """
 _RESERVED = "SELECT bucket, amount FROM tokenbox_quota_reservations WHERE reservation = :reservation"
 _FORGET = "DELETE FROM tokenbox_quota_reservations WHERE reservation = :reservation AND bucket = :bucket"
 _GIVE_BACK = "UPDATE tokenbox_quota_levels SET used = used + :difference WHERE bucket = :bucket"
+_HELD = "SELECT amount FROM tokenbox_quota_reservations WHERE reservation = :reservation AND bucket = :bucket"
+_HOLD = """
+    INSERT INTO tokenbox_quota_reservations (reservation, bucket, amount)
+    VALUES (:reservation, :bucket, :amount)
+    ON CONFLICT (reservation, bucket) DO UPDATE SET amount = :amount
+"""
 _USED = "SELECT used FROM tokenbox_quota_levels WHERE bucket = :bucket"
 
 
@@ -68,6 +74,13 @@ class QuotaStore(Protocol):
         """Set what was taken to what was used. A second time, or of a reservation never made: nothing."""
         ...
 
+    async def hold(self, reservation: str, take: Take, *, check: bool = True) -> Level:
+        """Set what a reservation has of a bucket, whatever it had; ``check``: not over the quota's limit.
+
+        A second time it does nothing. Raises :class:`QuotaExceeded` and :class:`QuotaStoreError`.
+        """
+        ...
+
     async def levels(self, buckets: Sequence[Bucket]) -> list[Level]: ...
 
     async def ping(self) -> None:
@@ -91,6 +104,9 @@ class SqlQuotas:
 
     async def settle(self, reservation: str, takes: Sequence[Take]) -> None:
         await self._asked(self.settle_now, reservation, takes)
+
+    async def hold(self, reservation: str, take: Take, *, check: bool = True) -> Level:
+        return await self._asked(self.hold_now, reservation, take, check)
 
     async def levels(self, buckets: Sequence[Bucket]) -> list[Level]:
         return await self._asked(self.levels_now, buckets)
@@ -117,6 +133,23 @@ class SqlQuotas:
                 if transaction.change(_FORGET, {"reservation": reservation, "bucket": bucket}):
                     difference = used.get(bucket, 0) - amount
                     transaction.change(_GIVE_BACK, {"bucket": bucket, "difference": difference})
+
+    def hold_now(self, reservation: str, take: Take, check: bool = True) -> Level:  # noqa: FBT001, FBT002  # through a thread
+        bucket = take.bucket
+        named = {"reservation": reservation, "bucket": bucket.name}
+        with self._database.writing() as transaction:
+            transaction.change(_OPEN, {"bucket": bucket.name, "ends": time_text(bucket.ends)})
+            rows = transaction.rows(_HELD, named)
+            difference = take.amount - (int(rows[0][0]) if rows else 0)
+            if difference > 0 and check:
+                more = {"bucket": bucket.name, "amount": difference, "limit": bucket.quota.limit}
+                if not transaction.change(_TAKE, more):
+                    raise QuotaExceeded(self._level(transaction, bucket), difference)
+            elif difference:
+                transaction.change(_GIVE_BACK, {"bucket": bucket.name, "difference": difference})
+            if difference or not rows:
+                transaction.change(_HOLD, {**named, "amount": take.amount})
+            return self._level(transaction, bucket)
 
     def levels_now(self, buckets: Sequence[Bucket]) -> list[Level]:
         with self._database.reading() as transaction:

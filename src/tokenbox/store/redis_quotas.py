@@ -59,6 +59,22 @@ return 1
 """
 
 
+# KEYS: the reservation, the bucket. ARGV: what the reservation is to have of it, the limit (-1: none), when
+# both are forgotten. Returns {0, used} or {1, used}.
+_HOLD = """
+local had = tonumber(redis.call('HGET', KEYS[1], KEYS[2]) or '0')
+local used = tonumber(redis.call('GET', KEYS[2]) or '0')
+local more = tonumber(ARGV[1]) - had
+local limit = tonumber(ARGV[2])
+if limit >= 0 and more > 0 and used + more > limit then return {1, used} end
+used = redis.call('INCRBY', KEYS[2], string.format('%.0f', more))
+redis.call('EXPIREAT', KEYS[2], ARGV[3])
+redis.call('HSET', KEYS[1], KEYS[2], ARGV[1])
+redis.call('EXPIREAT', KEYS[1], ARGV[3])
+return {0, used}
+"""
+
+
 class RedisQuotas:
     """Fulfils :class:`~tokenbox.store.quotas.QuotaStore`. ``seconds``: how long one question may take."""
 
@@ -89,6 +105,7 @@ class RedisQuotas:
         self._errors: tuple[type[Exception], ...] = (errors.RedisError, OSError, TimeoutError)
         self._take = self._redis.register_script(_TAKE)
         self._settle = self._redis.register_script(_SETTLE)
+        self._hold = self._redis.register_script(_HOLD)
 
     async def take(self, reservation: str, takes: Sequence[Take]) -> list[Level]:
         from tokenbox.ledger.quota import Level  # noqa: PLC0415
@@ -108,6 +125,17 @@ class RedisQuotas:
         ordered = sorted(takes, key=lambda take: take.bucket.name)
         keys = [self._reservation(reservation), *(self._key(take.bucket) for take in ordered)]
         await self._asked(lambda: self._settle(keys=keys, args=[take.amount for take in ordered]))
+
+    async def hold(self, reservation: str, take: Take, *, check: bool = True) -> Level:
+        from tokenbox.ledger.quota import Level  # noqa: PLC0415
+
+        bucket = take.bucket
+        keys = [self._reservation(reservation), self._key(bucket)]
+        arguments = [take.amount, bucket.quota.limit if check else -1, self._forgotten(bucket)]
+        answer = await self._asked(lambda: self._hold(keys=keys, args=arguments))
+        if answer[0]:
+            raise QuotaExceeded(Level(bucket, int(answer[1])), take.amount)
+        return Level(bucket, int(answer[1]))
 
     async def levels(self, buckets: Sequence[Bucket]) -> list[Level]:
         from tokenbox.ledger.quota import Level  # noqa: PLC0415

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tokenbox.tokenizers.protocol import AdditiveTokenizer, BaseTokenizer, TokenizerIdentity
 from tokenbox.tokenizers.utf8 import identity_of, utf8
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _BYTES_PER_TOKEN: Final = 4
 _BYTES_PER_TOKEN_OF_CODE: Final = 3
@@ -47,6 +50,30 @@ class Heuristic(AdditiveTokenizer):
 
     def count_of(self, weight: int) -> int:
         return -(-weight * (100 + _HEADROOM_PERCENT) // (100 * _BYTES_PER_TOKEN))
+
+
+class Larger(BaseTokenizer):
+    """``two-vocabularies``: the larger count of two vocabularies and 15 % on top, rounded up.
+
+    For a model whose tokenizer nobody knows (requests.md, "Order of who counts").
+    """
+
+    def __init__(self, name: str, first: BaseTokenizer, second: BaseTokenizer) -> None:
+        self._both = first, second
+        rule = f"ceil(max * 115 / 100) of {first.identity.fingerprint} and {second.identity.fingerprint}"
+        self._identity = identity_of(name, rule, exact=False)
+
+    @property
+    def identity(self) -> TokenizerIdentity:
+        return self._identity
+
+    def count(self, text: str) -> int:
+        return self.count_batch([text])[0]
+
+    def count_batch(self, texts: Sequence[str]) -> list[int]:
+        first, second = (tokenizer.count_batch(texts) for tokenizer in self._both)
+        larger = map(max, zip(first, second, strict=True))
+        return [-(-count * (100 + _HEADROOM_PERCENT) // 100) for count in larger]
 
 
 class CodeAware(BaseTokenizer):

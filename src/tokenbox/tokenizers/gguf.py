@@ -128,6 +128,7 @@ def open_gguf_chat(file: Path, shown: str) -> ChatVocabulary:
         eos=token("tokenizer.ggml.eos_token_id"),
         add_bos=bool(header.get("tokenizer.ggml.add_bos_token", begins)),
         add_eos=bool(header.get("tokenizer.ggml.add_eos_token", False)),
+        kind=f"gguf gpt2 {header.get('tokenizer.ggml.pre')}",
     )
 
 
@@ -165,11 +166,12 @@ def _tokenizer(header: Mapping[str, Any], name: str, shown: str) -> BaseTokenize
 class UserDefinedTokenizer(BaseTokenizer):
     """A tokenizer with user-defined tokens, which llama.cpp looks for in every text, the longest first.
 
-    What lies between them is tokenized by itself. Cuts are unproven: a token may lie across one.
+    What lies ``between`` them is tokenized by itself. Cuts are unproven: a token may lie across one.
     """
 
     def __init__(self, inner: JsonTokenizer, user_defined: Mapping[str, int]) -> None:
-        self._inner = inner
+        self._inner = self.between = inner
+        self.user_defined = frozenset(user_defined)
         self._tokens = sorted(user_defined.items(), key=lambda item: (-len(item[0].encode()), item[1]))
         self.cuts, self.cuts_proven = inner.cuts, False
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, cast
 
 from tokenbox.errors import InvalidTokenizer, TokenizerError
+from tokenbox.integers import whole
 from tokenbox.tokenizers.protocol import BaseTokenizer, Tokenizer, TokenizerIdentity
 from tokenbox.tokenizers.registry import get
 from tokenbox.tokenizers.utf8 import utf8
@@ -70,13 +71,16 @@ class GuardedTokenizer(BaseTokenizer):
             raise TokenizerError(
                 f"the tokenizer {self._identity.name} gave {len(counts)} counts for {len(texts)} texts."
             )
+        numbers = []
         for count in counts:
-            if type(count) is not int or not 0 <= count <= MAX_COUNT:
+            number = whole(count)
+            if number is None or not 0 <= number <= MAX_COUNT:
                 raise TokenizerError(
                     f"the tokenizer {self._identity.name} gave {_shown(count)}; a count is an integer, "
                     "0 or more."
                 )
-        return cast("list[int]", counts)
+            numbers.append(number)
+        return numbers
 
     def encode(self, text: str) -> list[int]:
         if not hasattr(self._inner, "encode"):

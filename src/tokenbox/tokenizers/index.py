@@ -17,7 +17,7 @@ from tokenbox.errors import TokenizerError
 from tokenbox.tokenizers.cuts import CutRules
 from tokenbox.tokenizers.graphemes import floor_boundary
 from tokenbox.tokenizers.protocol import AdditiveTokenizer
-from tokenbox.tokenizers.truncation import longest
+from tokenbox.tokenizers.truncation import checked_size, longest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,9 +120,7 @@ class TextIndex:
 
         It ends at a grapheme cluster boundary: ``truncate(text, max_tokens, tokenizer)`` has that length.
         """
-        given: object = max_tokens
-        if isinstance(given, bool) or not isinstance(given, int) or given < 0:
-            raise TokenizerError(f"max_tokens is {max_tokens!r}. Give a whole number of tokens, 0 or more.")
+        max_tokens = checked_size(max_tokens)
         if self.total <= max_tokens:
             return len(self)
         if not self._proven or self._additive is not None:

@@ -143,7 +143,7 @@ class TokenizerFamilies:
             return get(_vocabulary(vocabulary))
         if heuristic or self._heuristic:
             return get(HEURISTIC)
-        raise _nobody_counts(model_ref, family, baseline)
+        raise _no_tokenizer(model_ref, family, baseline)
 
     def named(self, tokenizer: object, model_ref: str | None) -> Tokenizer:
         """The tokenizer that a user names for a model: exact only where it can be that model's."""
@@ -191,31 +191,29 @@ def _may_be_exact(family: Family | None) -> bool:
     return family is None or family.name is not None
 
 
-def _nobody_counts(model: str, family: Family | None, baseline: str | None) -> NoTokenizer:
-    """What is missing, and the commands any of which ends it."""
+def _no_tokenizer(model: str, family: Family | None, baseline: str | None) -> NoTokenizer:
+    """What is missing, and commands, any one of which is enough: the recommended one first."""
     key = f"models.{model}.tokenizer" if _BARE.fullmatch(model) else f"'models.{json.dumps(model)}.tokenizer'"
     name = None if family is None else family.name
-    remedies = [
-        f"tokenbox config set {key} {FILE_PREFIX}tokenizer.json",
-        "tokenbox config set tokenizers.heuristic true",
-    ]
+    heuristic = "tokenbox config set tokenizers.heuristic true"
     if baseline is not None:
         remedies = [
             f"tokenbox config set tokenizers.baselines {baseline}",
             f"tokenbox config set {key} {_vocabulary(name or model)}",
-            *remedies[1:],
+            heuristic,
         ]
         why = f"its family {baseline} is in the package, but off until you enable it"
-    elif family is None:
-        why = "nobody knows its family"
-    elif name is None:
-        why = f"there is no public one ({family.source})"
     else:
-        why = f"its family {name} has none in the package"
+        remedies = [heuristic, f"tokenbox config set {key} {FILE_PREFIX}tokenizer.json"]
+        if family is None:
+            why = "its family is unknown"
+        elif name is None:
+            why = f"there is no public one ({family.source})"
+        else:
+            why = f"its family {name} has none in the package"
     return NoTokenizer(
-        f"no tokenizer counts for the model {model!r}: {why}. Any of these ends it: {'; '.join(remedies)}; "
-        f"--tokenizer NAME for one call; or, in Python, tokenbox.tokenizers.register({(name or model)!r}, "
-        "function).",
+        f"no tokenizer counts for the model {model!r}: {why}. Run: {remedies[0]}; or name a tokenizer in the "
+        f"call; or register one: tokenbox.tokenizers.register({(name or model)!r}, function).",
         model=model,
         family=name,
         baseline=baseline,

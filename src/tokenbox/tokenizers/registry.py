@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import json
+import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from importlib import import_module
 from types import FunctionType
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from tokenbox.errors import TokenboxError, TokenizerError, UnknownTokenizer
+from tokenbox.errors import InvalidTokenizer, TokenboxError, TokenizerError, UnknownTokenizer
+from tokenbox.integers import whole
 from tokenbox.tokenizers.protocol import BaseTokenizer, Tokenizer, TokenizerIdentity
 
 if TYPE_CHECKING:
@@ -19,12 +24,16 @@ if TYPE_CHECKING:
 Engine = Literal["auto", "tiktoken", "fast"]
 
 FILE_PREFIX = "file:"
+UNKNOWN = "two-vocabularies"
+"""The tokenizer of a model whose own is unknown."""
+_MOST_SHOWN = 60
 
 # What each name is, for people. The order is the order of the listing.
 _SUMMARIES = {
     "o200k_base": "GPT-4o and later; in the package",
     "cl100k_base": "GPT-4 and GPT-3.5; in the package",
     "llama3-bpe": "Llama 3; vocabulary from the extra llama3",
+    UNKNOWN: "the larger of the first two and 15 %; where the model's is unknown",
     "utf8-bytes": "one token per UTF-8 byte",
     "facet-units": "UTF-8 bytes after NFC and LF normalization; the same for every provider",
     "chars4": "UTF-8 bytes // 4",
@@ -52,7 +61,11 @@ def get(name: str, engine: Engine = "auto") -> Tokenizer:
     ``tekken.json``, GGUF). ``engine`` is for the byte-pair vocabularies: ``tiktoken``, ``fast`` (fastokens,
     the extra ``fast``), or ``auto``, which changes to the fast one once it is worth its loading.
 
-    Raises :class:`UnknownTokenizer`, :class:`VocabularyError` for a file, or ``MissingExtra``.
+    ``module:function`` is a function from a text to its count, or an object with ``count()``, of your own;
+    and so is the name of an entry point of ``tokenbox.tokenizers``.
+
+    Raises :class:`UnknownTokenizer`, :class:`VocabularyError` for a file, :class:`InvalidTokenizer` for what
+    cannot be imported, or ``MissingExtra``.
     """
     if not isinstance(name, str):
         raise TokenizerError(f"a tokenizer's name is text, not {type(name).__name__}.")
@@ -63,16 +76,53 @@ def get(name: str, engine: Engine = "auto") -> Tokenizer:
 
         return open_vocabulary(name.removeprefix(FILE_PREFIX), engine=engine)
     if name not in _SUMMARIES:
+        own = _own(name)
+        if own is not None:
+            return own
         near = difflib.get_close_matches(name, _SUMMARIES, 1)
         hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(_SUMMARIES)}."
         raise UnknownTokenizer(
-            f"no tokenizer is called {name!r}. {hint} A vocabulary file is named as {FILE_PREFIX}PATH.",
+            f"no tokenizer is called {name!r}. {hint} A vocabulary file is named as {FILE_PREFIX}PATH, "
+            "a function of yours as module:function.",
             name=name,
         )
     with _lock:
         if (name, engine) not in _made:
             _made[name, engine] = _make(name, engine)
         return _made[name, engine]
+
+
+def _own(name: str) -> Tokenizer | None:
+    """A user's tokenizer by name; None where there is none of that name."""
+    if name in _imported:
+        return _imported[name]
+    from importlib.metadata import entry_points  # noqa: PLC0415  # 20 ms, for a name that is not built in
+
+    try:
+        if _IMPORTED.fullmatch(name):
+            module, _, path = name.partition(":")
+            found: object = reduce(getattr, path.split("."), import_module(module))
+        else:
+            points = entry_points(group=ENTRY_POINTS, name=name)
+            if not points:
+                return None
+            found = next(iter(points)).load()
+        named = callable(found) and not isinstance(found, Tokenizer)
+        made = CallableTokenizer(found, name) if named else as_tokenizer(found)  # type: ignore[arg-type]  # it checks
+    except TokenizerError as error:
+        raise InvalidTokenizer(f"{name} is no tokenizer: {error.message}", name=name) from error
+    except Exception as error:
+        raise InvalidTokenizer(
+            f"the tokenizer {name} cannot be imported: {type(error).__name__}: {error}. Is its folder on "
+            "PYTHONPATH?",
+            name=name,
+        ) from error
+    return _imported.setdefault(name, made)
+
+
+ENTRY_POINTS = "tokenbox.tokenizers"
+_IMPORTED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_imported: dict[str, Tokenizer] = {}
 
 
 def available() -> list[TokenizerEntry]:
@@ -125,29 +175,70 @@ class CallableTokenizer(BaseTokenizer):
         except Exception as error:
             raise TokenizerError(f"the counter {name} failed: {type(error).__name__}: {error}") from error
         if set(map(type, counts)) - {int} or min(counts, default=0) < 0:
-            bad = next(count for count in counts if type(count) is not int or count < 0)
-            raise TokenizerError(f"the counter {name} gave {bad!r}; a count is an integer, 0 or more.")
+            return [self._whole(count) for count in counts]
         return counts
+
+    def _whole(self, count: object) -> int:
+        number = whole(count)
+        if number is None or number < 0:
+            raise TokenizerError(
+                f"the counter {self._identity.name} gave {_shown(count)}; a count is an integer, 0 or more."
+            )
+        return number
+
+
+def _shown(value: object) -> str:
+    """A value for a message: in full where that is short, else its type."""
+    words = repr(value)
+    return words if len(words) <= _MOST_SHOWN else f"a value of type {type(value).__name__}"
 
 
 def as_tokenizer(value: str | Tokenizer | Callable[[str], int]) -> Tokenizer:
-    """A tokenizer from its name, from itself, or from a counting function."""
+    """A tokenizer from its name, from itself, or from a counting function.
+
+    A tiktoken ``Encoding``, a ``tokenizers.Tokenizer`` and a tokenizer of ``transformers`` count as they do.
+    """
     if isinstance(value, str):
         return get(value)
     if isinstance(value, BaseTokenizer | FunctionType):  # common, and known without a look at every method
         return value if isinstance(value, BaseTokenizer) else CallableTokenizer(value)
     if isinstance(value, Tokenizer):
         return value
+    of_library = _of_library(value)
+    if of_library is not None:
+        return of_library
     if callable(value):
         return CallableTokenizer(value)
     count = getattr(value, "count", None)
     if callable(count) and not isinstance(value, Sequence):  # a list has a count too
         return CallableTokenizer(count, name=type(value).__qualname__)
-    hint = " Of a tiktoken Encoding, give lambda text: len(encoding.encode_ordinary(text))."
     raise TokenizerError(
         f"a tokenizer is a name, an object with count(), or a function, not {type(value).__name__}."
-        + (hint if hasattr(value, "encode_ordinary") else "")
     )
+
+
+# The sizes of the vocabularies that are in the package, special tokens among them.
+_TIKTOKEN_SIZES = {"o200k_base": 200_019, "cl100k_base": 100_277}
+
+
+def _of_library(value: Any) -> Tokenizer | None:  # noqa: ANN401  # any object; seen by what it can do
+    """The tokenizer in an object of another library; None if it is none that is known."""
+    if callable(getattr(value, "encode_ordinary", None)):  # tiktoken
+        name = str(getattr(value, "name", "encoding"))
+        if _TIKTOKEN_SIZES.get(name) == getattr(value, "n_vocab", None):
+            return get(name)
+        return CallableTokenizer(lambda text: len(value.encode_ordinary(text)), name=name, exact=True)
+    name = str(getattr(value, "name_or_path", "") or "tokenizer.json")
+    backend = getattr(value, "backend_tokenizer", value)
+    if callable(getattr(backend, "to_str", None)):  # tokenizers, and the fast ones of transformers
+        from tokenbox.tokenizers.huggingface import open_tokenizer_json  # noqa: PLC0415
+
+        return open_tokenizer_json(json.loads(backend.to_str()), name, name)
+    if callable(getattr(value, "convert_tokens_to_ids", None)):  # the slow ones of transformers
+        return CallableTokenizer(
+            lambda text: len(value.encode(text, add_special_tokens=False)), name=name, exact=True
+        )
+    return None
 
 
 def _make(name: str, engine: Engine) -> Tokenizer:
@@ -166,6 +257,10 @@ def _make(name: str, engine: Engine) -> Tokenizer:
         return utf8.Utf8Bytes() if name == "utf8-bytes" else utf8.FacetUnits()
     from tokenbox.tokenizers import estimates  # noqa: PLC0415
 
+    if name == UNKNOWN:
+        from tokenbox.tokenizers.bpe import baseline  # noqa: PLC0415
+
+        return estimates.Larger(name, baseline("o200k_base", engine), baseline("cl100k_base", engine))
     return {
         "chars4": estimates.Chars4,
         "heuristic": estimates.Heuristic,

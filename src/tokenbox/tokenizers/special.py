@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +20,6 @@ from tokenbox.tokenizers.cache import CountCache
 from tokenbox.tokenizers.protocol import BaseTokenizer, TokenizerIdentity
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable
 
 
@@ -33,6 +33,7 @@ class ChatVocabulary:
     """What a model's files say of chats. ``tokenizer`` takes special spellings for text.
 
     ``special``: the spellings that are tokens in a prompt. ``add_bos``: llama.cpp puts ``bos`` first.
+    ``kind``: how it cuts texts, by a name under which that is proven or not.
     """
 
     tokenizer: BaseTokenizer
@@ -42,6 +43,7 @@ class ChatVocabulary:
     eos: str = ""
     add_bos: bool = False
     add_eos: bool = False
+    kind: str = ""
 
     @cached_property
     def prompts(self) -> PromptTokenizer:
@@ -55,11 +57,17 @@ class PromptTokenizer(BaseTokenizer):
     So every piece of a growing prompt is counted once, and the sum is exact.
     """
 
-    def __init__(self, inner: BaseTokenizer, special: Iterable[str]) -> None:
-        self._inner = inner
-        self._special = sorted(set(special), key=lambda token: (-len(token.encode()), token))
+    def __init__(self, inner: BaseTokenizer, spellings: Iterable[str]) -> None:
+        special = set(spellings)
+        self._special = sorted(special, key=lambda token: (-len(token.encode()), token))
+        # Where all tokens that the inner tokenizer looks for are special, none is between special ones.
+        known = getattr(inner, "user_defined", None)
+        plain: BaseTokenizer = inner.between if known and known.issubset(special) else inner  # type: ignore[attr-defined]
+        self._plain = plain
         self._pattern = re.compile("|".join(map(re.escape, self._special))) if self._special else None
         self._overlapping = _overlap(self._special)
+        self.longest = max(map(len, self._special), default=0)
+        self.cuts = getattr(plain, "cuts", None) if getattr(plain, "cuts_proven", False) else None
         self._counts = CountCache(PIECES)
         content = json.dumps([inner.identity.fingerprint, self._special])
         digest = hashlib.sha256(content.encode()).hexdigest()
@@ -74,7 +82,24 @@ class PromptTokenizer(BaseTokenizer):
     def count(self, text: str) -> int:
         pieces = self._pieces(text)
         texts = [piece for piece in pieces if piece]
-        return sum(self._counts.count_batch(self._inner, texts)) + len(pieces) - 1
+        return sum(self._counts.count_batch(self._plain, texts)) + len(pieces) - 1
+
+    def count_plain(self, text: str) -> int:
+        """The count of a text that has no special token in it."""
+        return self._counts.count(self._plain, text) if text else 0
+
+    def parts(self, text: str) -> list[str] | None:
+        """The texts between special tokens, where these stand in every longer text as they stand in this one.
+
+        None where it is not so: a spelling may lie in another one, or across it.
+        """
+        if self._pattern is None:
+            return [text]
+        return self._pattern.split(text) if self._apart else None
+
+    @cached_property
+    def _apart(self) -> bool:
+        return not self._overlapping and not _contain(self._special)
 
     def _pieces(self, text: str) -> list[str]:
         """The texts between special tokens: one more than there are such tokens."""
@@ -95,12 +120,27 @@ def _overlap(special: list[str]) -> bool:
     return any(token[start:] in starts for token in special for start in range(1, len(token)))
 
 
+def _contain(special: list[str]) -> bool:
+    """Whether one spelling is a part of another one."""
+    known = set(special)
+    return any(
+        token[start:end] in known
+        for token in special
+        for start in range(len(token))
+        for end in range(start + 1, len(token) + 1)
+        if end - start < len(token)
+    )
+
+
 def open_chat_vocabulary(path: str | os.PathLike[str]) -> ChatVocabulary:
     """The vocabulary and chat template of a GGUF file, or of a folder with ``tokenizer.json``.
 
     The folder's template is its ``chat_template.jinja``, else what ``tokenizer_config.json`` says. Raises
     :class:`VocabularyError` for files that cannot be used.
     """
+    given: object = path
+    if not isinstance(given, str | os.PathLike):
+        raise VocabularyError(f"a vocabulary is named by its path, not by {type(given).__name__}.")
     place = Path(path)
     if not place.is_dir():
         from tokenbox.tokenizers.gguf import open_gguf_chat  # noqa: PLC0415  # on use
@@ -123,7 +163,20 @@ def open_chat_vocabulary(path: str | os.PathLike[str]) -> ChatVocabulary:
         eos=_token(config.get("eos_token")),
         add_bos=bool(config.get("add_bos_token", False)),
         add_eos=bool(config.get("add_eos_token", False)),
+        kind=_kind(_json(file)),
     )
+
+
+def _kind(document: dict[str, Any]) -> str:
+    """The way of a ``tokenizer.json``: all of it but the tokens and merges themselves."""
+    model = document.get("model")
+    how = {key: document.get(key) for key in ("normalizer", "pre_tokenizer", "post_processor", "decoder")}
+    how["model"] = {
+        key: value
+        for key, value in (model.items() if isinstance(model, dict) else ())
+        if key not in {"vocab", "merges"}
+    }
+    return "json " + hashlib.sha256(json.dumps(how, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _added_tokens(document: dict[str, Any], shown: str) -> tuple[str, ...]:

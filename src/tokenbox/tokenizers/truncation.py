@@ -21,11 +21,12 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tokenbox.errors import TokenizerError, UnsupportedOperation
+from tokenbox.integers import whole
 from tokenbox.tokenizers.graphemes import boundaries, ceil_boundary, floor_boundary, next_boundary
 from tokenbox.tokenizers.protocol import AdditiveTokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from tokenbox.tokenizers.cuts import CutRules
     from tokenbox.tokenizers.protocol import Tokenizer
@@ -59,9 +60,7 @@ def truncate(
     whole: object = text
     if not isinstance(whole, str):
         raise TokenizerError(f"only text can be cut, not {type(whole).__name__}.")
-    given: object = max_tokens
-    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
-        raise TokenizerError(f"max_tokens is {max_tokens!r}. Give a whole number of tokens, 0 or more.")
+    max_tokens = checked_size(max_tokens)
     family = _FAMILIES.get(keep)
     if family is None:
         raise TokenizerError(f"keep is {keep!r}. It is one of: {', '.join(KEEP)}.")
@@ -70,9 +69,52 @@ def truncate(
     return _cut(text, family(text).spans(longest(text, max_tokens, tokenizer, keep, size=size)))
 
 
+def checked_size(max_tokens: object) -> int:
+    """``max_tokens`` as a number of tokens. Raises :class:`TokenizerError`."""
+    number = whole(max_tokens)
+    if number is None or number < 0:
+        raise TokenizerError(f"max_tokens is {max_tokens!r}. Give a whole number of tokens, 0 or more.")
+    return number
+
+
 def longest(text: str, max_tokens: int, tokenizer: Tokenizer, keep: str, *, size: int | None = None) -> int:
     """How much :func:`truncate` keeps: characters for ``head`` and ``tail``, clusters for the others."""
-    family = _FAMILIES[keep](text)
+    return Cuts(text, tokenizer, keep, size=size).longest(max_tokens)
+
+
+class Cuts:
+    """The cuts of one text, each by a size: characters or clusters, as in :func:`longest`, or ``places``.
+
+    ``places``: where a cut may fall instead of between any two clusters, ascending, 0 and the end of the text
+    among them. A size is then how many of the pieces between them are kept.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        tokenizer: Tokenizer,
+        keep: str,
+        *,
+        size: int | None = None,
+        places: Sequence[int] | None = None,
+    ) -> None:
+        self.text, self.tokenizer, self.size = text, tokenizer, size
+        self.family = _FAMILIES[keep](text) if places is None else _AT_PLACES[keep](places)
+
+    def longest(self, max_tokens: int) -> int:
+        """The size of the longest cut of at most ``max_tokens``."""
+        return _longest(self.family, self.text, max_tokens, self.tokenizer, self.size)
+
+    def after(self, m: int) -> Iterator[int]:
+        """The sizes after ``m``, ascending; the last is the whole text."""
+        return self.family.following(m)
+
+    def spans(self, m: int) -> Spans:
+        """What the cut of that size keeps."""
+        return self.family.spans(m)
+
+
+def _longest(family: _Family, text: str, max_tokens: int, tokenizer: Tokenizer, size: int | None) -> int:
     guess = max_tokens * _CHARS_PER_TOKEN
     if size:
         guess = family.limit * max_tokens // size
@@ -95,9 +137,8 @@ def _cut(text: str, spans: Spans) -> str:
 
 
 class _Family(Protocol):
-    limit: int
-
-    def __init__(self, text: str) -> None: ...
+    @property
+    def limit(self) -> int: ...
     def spans(self, m: int) -> Spans: ...
     def snap(self, m: int) -> int:
         """The largest allowed size up to ``m``."""
@@ -142,10 +183,12 @@ class _Tail:
             place = start
 
 
-class _Clusters:
-    def __init__(self, text: str) -> None:
-        self.places = boundaries(text)
-        self.limit = len(self.places) - 1
+class _Pieces:
+    """Cuts at given places: ``m`` pieces between them are kept."""
+
+    def __init__(self, places: Sequence[int]) -> None:
+        self.places = places
+        self.limit = len(places) - 1
 
     def snap(self, m: int) -> int:
         return max(0, min(m, self.limit))
@@ -154,20 +197,41 @@ class _Clusters:
         return iter(range(m + 1, self.limit + 1))
 
 
-class _Middle(_Clusters):
+class _First(_Pieces):
+    def spans(self, m: int) -> Spans:
+        return ((0, self.places[m]),)
+
+
+class _Last(_Pieces):
+    def spans(self, m: int) -> Spans:
+        return ((self.places[self.limit - m], self.places[-1]),)
+
+
+class _Middle(_Pieces):
     def spans(self, m: int) -> Spans:
         front = (self.limit - m) // 2
         return ((self.places[front], self.places[front + m]),)
 
 
-class _Ends(_Clusters):
+class _Ends(_Pieces):
     def spans(self, m: int) -> Spans:
         if m == self.limit:
             return ((0, self.places[-1]),)
         return (0, self.places[(m + 1) // 2]), (self.places[self.limit - m // 2], self.places[-1])
 
 
-_FAMILIES: Final[dict[str, type[_Family]]] = {"head": _Head, "tail": _Tail, "middle": _Middle, "ends": _Ends}
+_FAMILIES: Final[dict[str, Callable[[str], _Family]]] = {
+    "head": _Head,
+    "tail": _Tail,
+    "middle": lambda text: _Middle(boundaries(text)),
+    "ends": lambda text: _Ends(boundaries(text)),
+}
+_AT_PLACES: Final[dict[str, Callable[[Sequence[int]], _Family]]] = {
+    "head": _First,
+    "tail": _Last,
+    "middle": _Middle,
+    "ends": _Ends,
+}
 
 
 # The measures. Each gives the count of a cut and a floor: no longer cut has fewer tokens than that.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import unicodedata
 from typing import TYPE_CHECKING
 
 from tokenbox.errors import InvalidText, TokenizerError
 from tokenbox.tokenizers.cuts import NFC
 from tokenbox.tokenizers.protocol import AdditiveTokenizer, BaseTokenizer, TokenizerIdentity
+from tokenbox.tokenizers.unassigned import unassigned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,8 +67,9 @@ class Utf8Bytes(AdditiveTokenizer):
 class FacetUnits(BaseTokenizer):
     """``facet-units``: the UTF-8 bytes after CRLF and CR became LF and the text became NFC (layout.md, 3).
 
-    Decoding gives the normalized text. NFC is Unicode's promise to be the same in every version for
-    characters that are assigned, so counts do not change with Python.
+    Decoding gives the normalized text. Unicode promises that NFC stays the same for characters that are
+    assigned; those assigned after Unicode 14 (Python 3.11) are left as they are, so that a count is the same
+    on every Python.
     """
 
     cuts = NFC
@@ -97,4 +100,9 @@ class FacetUnits(BaseTokenizer):
 def _normalized(text: str) -> bytes:
     utf8(text)
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
-    return unicodedata.normalize("NFC", lines).encode()
+    later = unassigned(lines)
+    if not later:
+        return unicodedata.normalize("NFC", lines).encode()
+    parts = re.split(f"([{re.escape(later)}]+)", lines)
+    parts[::2] = [unicodedata.normalize("NFC", part) for part in parts[::2]]
+    return "".join(parts).encode()

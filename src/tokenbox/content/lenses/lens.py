@@ -6,12 +6,14 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tokenbox.errors import LensError, TokenboxError
+from tokenbox.errors import DuplicateLens, LensError, TokenboxError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tokenbox.tokenizers.protocol import Tokenizer
+
+    Apply = Callable[[str, Tokenizer], str]
 
 Value = int | str | bool
 """What an argument of a lens can be."""
@@ -69,7 +71,7 @@ class LensKind:
 
     name: str
     version: str
-    build: Callable[..., Callable[[str, Tokenizer], str]]
+    build: Callable[..., Apply]
     parameters: tuple[Parameter, ...] = ()
     usage: str = ""
     description: str = ""
@@ -115,7 +117,7 @@ class Lens:
     version: str
     arguments: tuple[tuple[str, Value], ...]
     builtin: bool
-    _function: Callable[[str, Tokenizer], str] = field(repr=False, compare=False)
+    _function: Apply = field(repr=False, compare=False)
 
     def apply(self, text: str, tokenizer: Tokenizer) -> str:
         """The text seen through the lens.
@@ -155,6 +157,36 @@ class Lens:
         if not self.arguments:
             return ""
         return f"({', '.join(f'{name}={spell(value)}' for name, value in self.arguments)})"
+
+
+KINDS: dict[str, LensKind] = {}
+"""Every lens that has registered itself, by name."""
+
+
+def register(kind: LensKind) -> None:
+    """Make ``kind`` known. Raises ``DuplicateLens`` for a name that is taken."""
+    # setdefault, so that of two threads registering one name only one succeeds
+    if (taken := KINDS.setdefault(kind.name, kind)) is not kind:
+        raise DuplicateLens(
+            f"there is a lens {kind.name!r} already (version {taken.version}). Choose another name.",
+            lens=kind.name,
+        )
+
+
+def lens(
+    version: str, description: str, *parameters: Parameter, usage: str = "", example: str = ""
+) -> Callable[[Callable[..., str]], Callable[..., str]]:
+    """Register a function from text to text, under its own name, as one of the built-in lenses."""
+
+    def decorated(function: Callable[..., str]) -> Callable[..., str]:
+        def build(**arguments: Value) -> Apply:
+            return lambda text, _: function(text, **arguments)
+
+        name = function.__name__
+        register(LensKind(name, version, build, parameters, usage, description, example or name))
+        return function
+
+    return decorated
 
 
 def spell(value: Value) -> str:

@@ -1,15 +1,25 @@
-r"""``head``, ``tail``, ``middle``, ``ends`` in lines, ``dedup_lines``.
+r"""``head``, ``tail``, ``middle``, ``ends`` in lines or in tokens, ``dedup_lines``.
 
 A line ends after ``\n``, ``\r\n`` or ``\r`` and keeps its end, so the lines of a text joined are the
-text.
+text. No tokenizer can count a lone surrogate, so where tokens are counted it becomes U+FFFD first.
 """
 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+from tokenbox.content.lenses.lens import ArgumentProblem, LensKind, Parameter, lens, register
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from tokenbox.content.lenses.lens import Apply
+    from tokenbox.tokenizers.protocol import Tokenizer
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _LINE_END = re.compile(r"\r\n|\n|\r")
+_COUNTED = re.compile(r" \[x([0-9]{1,3}(?:,[0-9]{3}){0,5})\]$")
 _LEFT_OUT = re.compile(r"\[\.\.\. ([0-9]{1,15}) lines? left out \.\.\.\](?:\r\n|\n|\r)?")
 
 
@@ -47,10 +57,7 @@ def ends_lines(text: str, count: int) -> str:
         return text
     first, last = (count + 1) // 2, count // 2
     out = lines[first : len(lines) - last]
-    missing = 0
-    for line in out:
-        stands_for = _LEFT_OUT.fullmatch(line)
-        missing += int(stands_for[1]) if stands_for else 1
+    missing = left_out_lines(out)
     end = _LINE_END.search(out[-1])
     marker = left_out(missing, "line") + (end[0] if end else "")
     return "".join([*lines[:first], marker, *lines[len(lines) - last :]])
@@ -61,15 +68,138 @@ def left_out(count: int, unit: str, *, about: bool = False) -> str:
     return f"[... {'~' if about else ''}{count} {unit}{'' if count == 1 else 's'} left out ...]"
 
 
+def weighed(line: str) -> tuple[str, int]:
+    """A line without its end and its count, and how many lines it stands for."""
+    words = line.rstrip("\r\n")
+    counted = _COUNTED.search(words)
+    return (words[: counted.start()], int(counted[1].replace(",", ""))) if counted else (words, 1)
+
+
+def counted(line: str, count: int) -> str:
+    """The line with the number of lines it stands for; as it is for itself alone."""
+    if count == 1:
+        return line
+    words, _ = weighed(line)
+    end = _LINE_END.search(line)
+    return f"{words} [x{count:,}]{end[0] if end else ''}"
+
+
+def left_out_lines(lines: Iterable[str]) -> int:
+    """How many lines these stand for, those that say that lines were left out among them."""
+    total = 0
+    for line in lines:
+        stands_for = _LEFT_OUT.fullmatch(line)
+        total += int(stands_for[1]) if stands_for else 1
+    return total
+
+
+@lens("2", "repeated lines once, with how often; in code, only lines repeated in a row")
 def dedup_lines(text: str) -> str:
-    """Each line only where it comes first; line ends do not count, and blank lines all stay."""
-    seen: set[str] = set()
+    """Each line where it comes first, with ``[x3]`` for three of it; blank lines all stay.
+
+    In code a line means what it means by the lines around it, so there only a run of one line becomes one.
+    """
+    lines = split_lines(text)
+    in_rows = _is_code(lines)
+    places: dict[str, int] = {}
+    counts: list[int] = []
     kept: list[str] = []
-    for line in split_lines(text):
-        words = line.rstrip("\r\n")
-        if words in seen:
+    for line in lines:
+        words, count = weighed(line)
+        place = places.get(words) if words.strip() else None
+        if place is not None and (place == len(kept) - 1 or not in_rows):
+            counts[place] += count
             continue
-        if words and not words.isspace():
-            seen.add(words)
+        places[words] = len(kept)
         kept.append(line)
-    return "".join(kept)
+        counts.append(count)
+    return "".join(map(counted, kept, counts))
+
+
+def _is_code(lines: Sequence[str]) -> bool:
+    """Whether a tenth of the different lines are indented, or end as lines of code do."""
+    different = {words for words, _ in map(weighed, lines) if words.strip()}
+    code = sum(words[0] in " \t" or words.rstrip()[-1] in "{}:;,(" for words in different)
+    return 10 * code >= len(different)
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def cut_tokens(text: str, count: int, tokenizer: Tokenizer, keep: str) -> str:
+    """The longest cut of at most ``count`` tokens; ``keep`` is head, tail or middle."""
+    from tokenbox.tokenizers.truncation import truncate  # noqa: PLC0415  # only these lenses need it
+
+    return truncate(_SURROGATE.sub("\ufffd", text), count, tokenizer, keep)
+
+
+def ends_tokens(text: str, count: int, tokenizer: Tokenizer) -> str:
+    """The start and the end of the text, and between them a line that says how much is left out.
+
+    ``count`` tokens in all, with that line; where there is no room for it, the start alone.
+    """
+    text = _SURROGATE.sub("\ufffd", text)
+    whole = tokenizer.count(text)
+    if whole <= count:
+        return text
+    room = count - tokenizer.count(f"\n{_missing(whole, tokenizer)}\n")
+    while room > 0:
+        first = cut_tokens(text, room - room // 2, tokenizer, "head")
+        last = cut_tokens(text[len(first) :], room // 2, tokenizer, "tail")
+        missing = whole - tokenizer.count(first) - tokenizer.count(last)
+        result = f"{first}\n{_missing(missing, tokenizer)}\n{last}"
+        over = tokenizer.count(result) - count
+        if over <= 0:
+            return result
+        room -= over
+    return cut_tokens(text, count, tokenizer, "head")
+
+
+def _missing(count: int, tokenizer: Tokenizer) -> str:
+    return left_out(max(0, count), "token", about=not tokenizer.identity.exact)
+
+
+def _cut(keep: str) -> Callable[[str, int, Tokenizer], str]:
+    return lambda text, count, tokenizer: cut_tokens(text, count, tokenizer, keep)
+
+
+def _part(
+    name: str,
+    by_lines: Callable[[str, int], str],
+    by_tokens: Callable[[str, int, Tokenizer], str],
+    description: str,
+) -> LensKind:
+    """A lens that keeps a part of the text, measured in lines or in tokens."""
+
+    def build(*, lines: int | None = None, tokens: int | None = None) -> Apply:
+        if lines is not None and tokens is None:
+            return lambda text, _: by_lines(text, lines)
+        if tokens is not None and lines is None:
+            return lambda text, tokenizer: by_tokens(text, tokens, tokenizer)
+        raise ArgumentProblem("it takes lines or tokens, one of them")
+
+    return LensKind(
+        name,
+        "1",
+        build,
+        (
+            Parameter("lines", int, optional=True),
+            Parameter("tokens", int, optional=True, keyword_only=True),
+        ),
+        usage=f"{name}(lines) or {name}(tokens=...)",
+        description=description,
+        example=f"{name}(lines=40)",
+    )
+
+
+register(_part("head", head_lines, _cut("head"), "the first lines or tokens"))
+register(_part("tail", tail_lines, _cut("tail"), "the last lines or tokens"))
+register(_part("middle", middle_lines, _cut("middle"), "lines or tokens from the middle"))
+register(
+    _part(
+        "ends",
+        ends_lines,
+        ends_tokens,
+        "the first and last lines or tokens, with a line that says how much is left out between them",
+    )
+)

@@ -1,0 +1,155 @@
+"""Lenses on real samples: tokens before and after, and which facts survive, checked without a model.
+
+A fact is a piece of text that whoever works with the sample needs: the failing test, the line of the error, a
+changed line, an id that is asked for. The samples are those of the tests, and the sources of this Python.
+Beside them, on sources, repomix ``--compress`` where it is installed (bench/setup pack).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from packers import PROGRAMS
+
+from tokenbox.content.lenses import parse_pipeline
+from tokenbox.tokenizers import get
+
+SAMPLES = Path(__file__).resolve().parents[1] / "tests" / "content" / "samples"
+LIBRARY = Path(json.__file__).parents[1]
+SOURCES = ("csv.py", "plistlib.py", "shlex.py", "configparser.py", "json/decoder.py")
+# The sample, the lenses for it, and the facts that must be there.
+CASES: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
+    (
+        "service.log",
+        ("logs", "dedup_lines", "ends(80)"),
+        (
+            "slow query (4212 ms)",
+            "order 90150 could not be charged",
+            "order 90201 could not be charged",
+            "order 90260 could not be charged",
+            "KeyError: 'amuont'",
+            "pool exhausted: 20 of 20 connections in use",
+            "line 12, in charge",
+            "shutting down",
+        ),
+    ),
+    (
+        "pytest.txt",
+        ("test_report", "dedup_lines", "ends(30)"),
+        (
+            "test_cart.py::test_discount FAILED",
+            "test_cart.py::TestCurrency::test_parse FAILED",
+            "KeyError: 'usd'",
+            "assert price * (100 - rate) / 100 == 69.0",
+            "2 failed",
+        ),
+    ),
+    (
+        "traceback.txt",
+        ("traceback", "ends(12)"),
+        (
+            "ValueError: invalid literal for int() with base 10: 'INV-2041'",
+            "line 9, in __init__",
+            "line 7, in hook",
+            "line 5, in parse",
+            "line 13, in work",
+            "line 11, in handle",
+            "Previous line repeated 27 more times",
+        ),
+    ),
+    ("change.diff", ("diff", "diff(0)", "ends(80)"), ()),  # every changed line that a person wrote
+    (
+        "issues.json",
+        ('json_table("id, title, state, user.login")', "json_shorten(text=60, items=5)", "json_minify"),
+        tuple(f"Invoice {4000 + i} is not sent" for i in range(30)),
+    ),
+    (
+        "page.html",
+        ("html_to_text",),
+        ("zone 3", "9.40", "4.20", "6.10", "https://pay.example.com", "if zone == 3:", "Contact us."),
+    ),
+)
+
+
+def run(*, quick: bool) -> dict[str, Any]:
+    tokenizer = get("o200k_base")
+    rows: list[dict[str, Any]] = []
+    for name, lenses, facts in CASES:
+        text = (SAMPLES / name).read_text(encoding="utf-8")
+        wanted = facts or tuple(changed_lines(text))
+        for lens in lenses:
+            less = parse_pipeline(lens).apply(text, tokenizer)
+            rows.append(row(name, f"`{lens}`", text, less, wanted))
+    for name in SOURCES:
+        text = (LIBRARY / name).read_text(encoding="utf-8")
+        names = tuple(dict.fromkeys(re.findall(r"^ *(?:class|def) (\w+)", text, re.MULTILINE)))
+        outline = parse_pipeline('outline("python")').apply(text, tokenizer)
+        rows.append(row(name, '`outline("python")`', text, outline, names))
+        compressed = None if quick else repomix(name, text)
+        if compressed is not None:
+            rows.append(row(name, "repomix --compress", text, compressed, names))
+    return {"when": datetime.now(UTC).strftime("%Y-%m-%d"), "rows": rows}
+
+
+def changed_lines(diff: str) -> list[str]:
+    own = diff[: diff.index("diff --git a/uv.lock")]
+    return [line for line in own.splitlines() if re.match(r"[+-](?![+-]{2} ).", line)]
+
+
+def row(sample: str, lens: str, text: str, less: str, facts: tuple[str, ...]) -> dict[str, Any]:
+    count = get("o200k_base").count
+    kept = sum(fact in less for fact in facts)
+    return {
+        "sample": sample,
+        "lens": lens,
+        "before": count(text),
+        "after": count(less),
+        "facts": len(facts),
+        "kept": kept,
+    }
+
+
+def repomix(name: str, text: str) -> str | None:
+    """What repomix makes of one file, without what it says around it; None where it is not installed."""
+    program = next(program for program in PROGRAMS if program.name == "repomix --compress")
+    if not program.executable.exists():
+        return None
+    with tempfile.TemporaryDirectory(prefix="tokenbox-bench-") as folder:
+        corpus, output = Path(folder, "corpus"), Path(folder, "out.xml")
+        corpus.mkdir()
+        (corpus / Path(name).name).write_text(text, encoding="utf-8")
+        done = subprocess.run(
+            program.command(corpus, output, None), capture_output=True, check=False, cwd=corpus
+        )
+        if done.returncode or not output.exists():
+            return None
+        found = re.search(r"<file path=[^>]*>\n(.*?)\n</file>", output.read_text(encoding="utf-8"), re.DOTALL)
+        return found[1] if found else None
+
+
+def table(results: dict[str, Any]) -> str:
+    lines = [
+        "# Lenses on real samples",
+        "",
+        f"`python bench/run.py lenses`, {results['when']}. Tokens of o200k_base.",
+        "",
+        "A fact is a piece of text that must still be there: the failing test, the line of the error, each",
+        "changed line, the ids asked for, each class and function of a source.",
+        "`ends` is what cutting the middle out does.",
+        "",
+        "| sample | made smaller by | before | after | | facts kept |",
+        "|---|---|---|---|---|---|",
+    ]
+    for one in results["rows"]:
+        share = 100 * one["after"] / one["before"]
+        lines.append(
+            f"| {one['sample']} | {one['lens']} | {one['before']:,} | {one['after']:,} | {share:.0f} % "
+            f"| {one['kept']} of {one['facts']} |"
+        )
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,140 @@
+"""Tasks from the history of git clones: a commit's message is the query, the lines that its diff changes
+are the gold.
+
+    python bench/selection/mine.py FOLDER --per 20 > tasks.jsonl
+
+``FOLDER`` has clones, bare or not, at any depth up to three. No merges; one to four modified source files;
+at most twelve hunks; messages about releases, typos, dependencies and the like are left out. Tests, docs
+and examples are no gold, unless ``--tests``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+DULL = re.compile(
+    r"\b(?:releas|bump|typo|version|changelog|depend|upgrade|merge|revert|lint|format|prettier|whitespace"
+    r"|spelling|readme|license|copyright|translat|chore|ci\b|docs?\b|prepare|update .*(?:lock|deps)|snapshot"
+    r"|renovate|cargo|clippy|rustfmt|pre-commit|black\b|isort)",
+    re.IGNORECASE,
+)
+SOURCE = re.compile(
+    r"\.(?:py|js|mjs|cjs|jsx|ts|tsx|go|rs|java|c|h|cc|cpp|hpp|cxx|rb|php|cs|swift|kt|kts|scala|lua|ex|exs|zig"
+    r"|dart|sh|vue|m|ml|hs|pl|pm|jl|sql|css)$"
+)
+TEST = re.compile(
+    r"(?:^|/)(?:tests?|__tests__|spec|specs|e2e|testing|testdata|fixtures|features|[\w.]*\.?Tests|[a-z]+Test)(?:/|$)"
+    r"|(?:^|/)test_[^/]*$|[_.-](?:test|spec|tests)\.[^/]*$|(?:^|/)[^/]*Tests?\.(?:java|kt|cs|swift|php)$|conftest\.py$"
+)
+OTHER = re.compile(
+    r"(?:^|/)(?:docs?|examples?|samples?|benchmarks?|bench|vendor|third_party|deps|node_modules|dist|\.github)(?:/|$)|\.min\."
+)
+HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@", re.MULTILINE)
+MAX_QUERY = 1500
+
+
+def clones(folder: Path) -> list[Path]:
+    """The git directories below a folder, in order."""
+    found = [
+        path.parent
+        for pattern in ("HEAD", "*/HEAD", "*/*/HEAD")
+        for path in folder.glob(pattern)
+        if (path.parent / "objects").is_dir()
+    ]
+    found += [path.parent for pattern in (".git/HEAD", "*/.git/HEAD") for path in folder.glob(pattern)]
+    return sorted(set(found))
+
+
+def git(clone: Path, *arguments: str) -> str:
+    ended = subprocess.run(["git", "--git-dir", str(clone), *arguments], capture_output=True, check=True)
+    return ended.stdout.decode("utf-8", "replace")
+
+
+def gold_of(diff: str) -> list[list[object]]:
+    """The old lines of each hunk of ``git diff -U0``; of a pure insertion, the two lines around it."""
+    gold: list[list[object]] = []
+    for part in re.split(r"^diff --git ", diff, flags=re.MULTILINE)[1:]:
+        old = re.search(r"^--- a/(.*)$", part, re.MULTILINE)
+        if old is None or re.search(r"^(?:new file|deleted file|rename from)", part, re.MULTILINE):
+            return []
+        for match in HUNK.finditer(part):
+            first, count = int(match[1]), int(match[2] or 1)
+            gold.append(
+                [old[1].rstrip("\t"), first, first + count - 1]
+                if count
+                else [old[1].rstrip("\t"), max(1, first), first + 1]
+            )
+    return gold
+
+
+def tasks(clone: Path, name: str, per: int, *, tests: bool, looked_at: int = 3000) -> list[dict[str, object]]:
+    log = git(clone, "log", "--no-merges", f"-{looked_at}", "--format=%H%x00%P%x00%B%x01")
+    found: list[dict[str, object]] = []
+    for entry in log.split("\x01"):
+        if len(found) == per:
+            break
+        parts = entry.strip().split("\0")
+        if len(parts) != 3 or " " in parts[1] or not parts[1]:
+            continue
+        commit, parent, message = parts
+        message = re.sub(
+            r"^(?:Co-authored-by|Signed-off-by|Reviewed-by|Change-Id):.*$", "", message, flags=re.MULTILINE
+        ).strip()
+        title = message.partition("\n")[0]
+        if len(title) < 12 or DULL.search(title):
+            continue
+        try:
+            names = git(clone, "diff", "--name-status", parent, commit).splitlines()
+        except subprocess.CalledProcessError:
+            continue  # a shallow clone ends here
+        changed = [line.split("\t") for line in names]
+        wanted = [
+            c[-1]
+            for c in changed
+            if c[0] == "M"
+            and SOURCE.search(c[-1])
+            and not OTHER.search(c[-1])
+            and (tests or not TEST.search(c[-1]))
+        ]
+        if not 1 <= len(wanted) <= 4 or len(changed) > 12:
+            continue
+        gold = gold_of(
+            git(clone, "diff", "-U0", "--no-color", "--no-ext-diff", parent, commit, "--", *wanted)
+        )
+        if not 1 <= len(gold) <= 12:
+            continue
+        found.append(
+            {
+                "repository": name,
+                "commit": commit,
+                "parent": parent,
+                "query": message[:MAX_QUERY],
+                "gold": gold,
+            }
+        )
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--per", type=int, default=20, help="tasks of each clone")
+    parser.add_argument("--only", default="", help="names of clones, separated by commas")
+    parser.add_argument("--tests", action="store_true", help="tests are gold too")
+    options = parser.parse_args()
+    only = set(filter(None, options.only.split(",")))
+    for clone in clones(options.folder):
+        name = str(clone.relative_to(options.folder)).removesuffix("/.git").removesuffix("/repo")
+        if only and name not in only:
+            continue
+        for task in tasks(clone, name, options.per, tests=options.tests):
+            sys.stdout.write(json.dumps(task) + "\n")
+
+
+if __name__ == "__main__":
+    main()

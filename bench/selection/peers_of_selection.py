@@ -1,0 +1,97 @@
+"""What is compared: the pack, and simple baselines over the same files, each into exactly the same budget."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from tokenbox.folder import Options, pack_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tokenbox.folder import Source
+    from tokenbox.tokenizers.cache import CountCache
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+    Selector = Callable[[Source, str | None, int, Tokenizer, CountCache], str]
+
+CHUNK = 40
+
+
+def packed(source: Source, query: str | None, budget: int, counter: Tokenizer, cache: CountCache) -> str:
+    """tokenbox pack --budget N --query TEXT."""
+    return pack_source(source, counter, budget, options=Options(query), cache=cache).text
+
+
+def bm25_chunks(source: Source, query: str | None, budget: int, counter: Tokenizer, cache: CountCache) -> str:
+    """BM25 over chunks of 40 lines, greedy: twenty lines, and no other idea in it."""
+    chunks = _chunks(source)
+    words = [Counter(_words(text)) for _, text in chunks]
+    frequency = Counter(word for counted in words for word in counted)
+    sizes = [counted.total() for counted in words]
+    usual = sum(sizes) / max(1, len(sizes))
+    asked = set(_words(query or ""))
+    scores = []
+    for counted, size in zip(words, sizes, strict=True):
+        score = 0.0
+        for word in asked & counted.keys():
+            rarity = math.log(1 + (len(chunks) - frequency[word] + 0.5) / (frequency[word] + 0.5))
+            score += rarity * counted[word] * 2.5 / (counted[word] + 1.5 * (0.25 + 0.75 * size / usual))
+        scores.append(score)
+    order = sorted(range(len(chunks)), key=lambda i: -scores[i])
+    return _greedy([chunks[i] for i in order if scores[i] > 0], budget, counter)
+
+
+def path_order(source: Source, query: str | None, budget: int, counter: Tokenizer, cache: CountCache) -> str:
+    """Chunk after chunk, by path."""
+    return _greedy(_chunks(source), budget, counter)
+
+
+def at_random(source: Source, query: str | None, budget: int, counter: Tokenizer, cache: CountCache) -> str:
+    """Chunks in a random order."""
+    chunks = _chunks(source)
+    random.Random(0).shuffle(chunks)
+    return _greedy(chunks, budget, counter)
+
+
+SELECTORS: dict[str, Selector] = {
+    "tokenbox": packed,
+    "bm25 chunks": bm25_chunks,
+    "path order": path_order,
+    "random": at_random,
+}
+
+
+def _chunks(source: Source) -> list[tuple[str, str]]:
+    found = []
+    for file in source.files:
+        if file.text is None:
+            continue
+        lines = file.text.decode().splitlines(keepends=True)
+        found += [(file.name, "".join(lines[at : at + CHUNK])) for at in range(0, len(lines), CHUNK)]
+    return found
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[a-z0-9]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", text).lower())
+
+
+def _greedy(chunks: list[tuple[str, str]], budget: int, counter: Tokenizer) -> str:
+    """The chunks that fit, each under its path."""
+    room, parts, misses = budget, [], 0
+    for path, text in chunks:
+        part = f"{path}\n{text}\n"
+        size = len(part) // 12
+        size = size if size > room else counter.count(part)
+        if size <= room:
+            parts.append(part)
+            room -= size
+        else:
+            misses += 1
+        if room < 20 or misses > 200:
+            break
+    return "".join(parts)

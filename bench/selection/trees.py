@@ -1,0 +1,69 @@
+"""The files of a commit, from a clone, without a work tree."""
+
+from __future__ import annotations
+
+import subprocess
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from tokenbox.folder.generated import as_text
+from tokenbox.folder.languages import kind_of
+from tokenbox.folder.names import order, shown
+from tokenbox.folder.priors import Priors
+from tokenbox.folder.source import File, Source
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MAX_BYTES = 2_000_000
+_PRIORS = Priors()
+_BLOBS: dict[bytes, bytes] = {}
+
+
+@lru_cache(maxsize=4)
+def files_of(clone: Path, commit: str) -> dict[str, bytes]:
+    """Path to content of all regular files of a commit."""
+    git = ["git", "--git-dir", str(clone)]
+    listing = subprocess.run([*git, "ls-tree", "-r", "-z", commit], capture_output=True, check=True).stdout
+    entries = []
+    for entry in filter(None, listing.split(b"\0")):
+        meta, path = entry.split(b"\t", 1)
+        mode, kind, name = meta.split()
+        if kind == b"blob" and mode != b"120000":
+            entries.append((path.decode("utf-8", "surrogateescape"), name))
+    missing = [name for _, name in entries if name not in _BLOBS]
+    if missing:
+        wanted = b"\n".join(missing) + b"\n"
+        data = subprocess.run(
+            [*git, "cat-file", "--batch"], input=wanted, capture_output=True, check=True
+        ).stdout
+        at = 0
+        for name in missing:
+            end = data.index(b"\n", at)
+            if data[at:end].endswith(b" missing"):  # a clone may lack what is large
+                _BLOBS[name], at = b"", end + 1
+                continue
+            size = int(data[at:end].split()[2])
+            _BLOBS[name] = data[end + 1 : end + 1 + size]
+            at = end + 2 + size
+    return {path: _BLOBS[name] for path, name in entries}
+
+
+_KNOWN: dict[tuple[str, int], File] = {}
+
+
+def source_of(files: dict[str, bytes]) -> Source:
+    """The files as ``tokenbox.folder.read`` would have them, without looking for secrets."""
+    found = []
+    for path in sorted(files, key=order):
+        key = path, id(files[path])
+        if key not in _KNOWN:
+            data = files[path]
+            text = as_text(data) if len(data) <= MAX_BYTES else None
+            content = None if text is None else text[0]
+            known = content or b""
+            _KNOWN[key] = File(
+                path, shown(path), len(data), content, kind_of(path, known), _PRIORS.of(path, known)
+            )
+        found.append(_KNOWN[key])
+    return Source(".", tuple(found), (), ())

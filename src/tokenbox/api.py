@@ -1,0 +1,395 @@
+"""The public calls: what a thing costs, and what fits. ``tokenbox`` re-exports them.
+
+Each takes ``model=`` beside a tokenizer: the model says who counts (requests.md, "Order of who counts").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from os import PathLike
+from typing import TYPE_CHECKING, TypeVar
+
+from tokenbox.compose import sections as compose_sections
+from tokenbox.compose.bound import Bound
+from tokenbox.compose.remembered import COUNTS
+from tokenbox.compose.requests import By, Count, RequestCounter
+from tokenbox.content.request import read_request
+from tokenbox.conversation.markers import MarkersFormat
+from tokenbox.conversation.pieces import PieceCounter
+from tokenbox.engine.window import ALL_STEPS, KEEP_RESULTS
+from tokenbox.errors import TokenizerError
+from tokenbox.proof.proven import layout as proven_layout
+from tokenbox.tokenizers.protocol import Tokenizer
+from tokenbox.tokenizers.registry import FILE_PREFIX, UNKNOWN, as_tokenizer, get, is_builtin
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from tokenbox.compose.block_whole import Summarize
+    from tokenbox.compose.blocks import BlockLayout, Verbosity
+    from tokenbox.compose.breakpoints import Breakpoint
+    from tokenbox.compose.sections import Groups, Layout
+    from tokenbox.compose.selection import Selection
+    from tokenbox.content.block_kinds import BlockType
+    from tokenbox.content.blocks import Block
+    from tokenbox.content.section import Section
+    from tokenbox.conversation.low_water import LowWater
+    from tokenbox.conversation.pieces import MediaTokens
+    from tokenbox.conversation.record import Fitted
+    from tokenbox.engine.result import Policy
+    from tokenbox.errors import ContextCriticalOverflow
+    from tokenbox.folder import Pack
+    from tokenbox.models import Counters
+    from tokenbox.proof.evidence import Sink
+    from tokenbox.tokenizers.cache import CountCache
+
+T = TypeVar("T")
+Counts = str | Tokenizer | RequestCounter | Callable[[str], int]
+"""What counts: a name of ``tokenbox tokenizers``, ``file:PATH``, a model's name, a tokenizer, any function
+from a text to its count, or a chat format."""
+
+
+def count(  # each is an option of its own
+    what: object,
+    model: str | None = None,
+    *,
+    tokenizer: Counts | None = None,
+    tools: Sequence[Mapping[str, object]] | None = None,
+    response_format: Mapping[str, object] | None = None,
+    media_tokens: MediaTokens = None,
+    markers: bool = True,
+) -> Count:
+    """What a text, messages or a whole request costs, as far as that is known.
+
+    ``what``: a text; a list of messages, of OpenAI's or Anthropic's APIs or of a library; or a whole request
+    as one mapping, whose ``"model"`` counts if none is given. ``model``: whose chat format counts.
+    ``tokenizer``: what cuts texts into tokens, or a chat format. Without either, the larger count of two
+    vocabularies and 15 %. ``tools`` and ``response_format`` are sent beside messages. ``media_tokens``: what
+    an image or a file costs, a number or a function of the part; ``"declared"`` takes the part's own key
+    ``tokens``. Without it that is an estimate. ``markers=False`` counts the bare texts of messages.
+
+    The result is marked ``exact`` only where that is proven. Raises ``InvalidMessage``, which names the
+    place, or a ``TokenizerError``.
+    """
+    if isinstance(what, str):
+        return _count_text(what, text_counter(model, tokenizer))
+    fields = {} if response_format is None else {"response_format": response_format}
+    request = read_request(what, tools=tools, fields=fields)
+    if model is None and tokenizer is None and isinstance(what, Mapping):
+        named = what.get("model")
+        model = named if isinstance(named, str) else None
+    counter = request_counter(model, tokenizer, media_tokens=media_tokens, markers=markers)
+    return counter.count_request(request)
+
+
+def fit(  # noqa: PLR0913  # the options of `conversation.fit`, the model and proof
+    messages: Sequence[T] | Iterator[T],
+    budget: int | None,
+    count: Counts | None = None,
+    *,
+    model: str | None = None,
+    tools: Sequence[Mapping[str, object]] | None = None,
+    response_format: Mapping[str, object] | None = None,
+    max_turns: int | None = None,
+    low_water: LowWater = 1,
+    steps: Collection[str] = ALL_STEPS,
+    keep_results: int = KEEP_RESULTS,
+    pinned: Collection[int] = (),
+    query: str | None = None,
+    media_tokens: MediaTokens = None,
+    markers: bool = True,
+    handles: bool = False,
+    proof: Sink | None = None,
+    source: str | None = None,
+) -> Fitted[T]:
+    """The messages that fit into ``budget`` tokens, as a request: the same objects, in their order.
+
+    ``model``: whose chat format counts the request that is sent. ``count``: what counts instead, or cuts
+    texts into tokens. The other options are those of :func:`tokenbox.conversation.fit`. ``proof`` and
+    ``source`` are as for :func:`layout`.
+
+    Raises ``ContextCriticalOverflow`` if what must stay does not fit, ``InvalidMessage``, ``InvalidBudget``,
+    ``UndeclaredCost``, ``TemplateError``, a ``TokenizerError``, and whatever ``proof`` raises.
+    """
+    from tokenbox.proof.calls import proven  # noqa: PLC0415  # a layout needs no messages
+    from tokenbox.proof.of_messages import FIT  # noqa: PLC0415
+
+    by_model = model is not None or _is_model(count)
+    counter = request_counter(model, count, media_tokens=media_tokens, markers=markers) if by_model else count
+    template = getattr(counter, "template_digest", None)
+    return proven(FIT, proof, source=source, template=template)(
+        list(messages) if isinstance(messages, Iterator) else messages,
+        budget,
+        counter,
+        tools=tools,
+        fields=None if response_format is None else {"response_format": response_format},
+        max_turns=max_turns,
+        low_water=low_water,
+        steps=steps,
+        keep_results=keep_results,
+        pinned=pinned,
+        query=query,
+        media_tokens=media_tokens,
+        markers=markers,
+        handles=handles,
+    )
+
+
+def layout(  # noqa: PLR0913  # the options of `compose.sections.layout`, the model and proof
+    sections: Iterable[Section | Mapping[str, object]],
+    budget: int,
+    tokenizer: Counts | None = None,
+    separator: str = compose_sections.SEPARATOR,
+    *,
+    model: str | None = None,
+    policy: Policy | str = "facet",
+    groups: Groups | None = None,
+    reclaim: bool = False,
+    cache: CountCache | None = None,
+    proof: Sink | None = None,
+    source: str | None = None,
+) -> Layout:
+    """Lay ``sections`` out into ``budget`` tokens (FACET Token Box Model; docs/layout.md has the rules).
+
+    ``tokenizer``: a name such as ``"o200k_base"``, a tokenizer, any function from a text to its count, or a
+    chat format. With a chat format, or with ``model`` and sections that all have a role, sections are
+    messages: the budget holds on the request, and ``messages()`` is what costs ``total``. The other options
+    are those of :func:`tokenbox.compose.sections.layout`. ``proof`` is called with the ``Evidence`` of the
+    layout, of its refusal or of its failure (docs/proof.md); ``source`` says there where the sections are
+    from.
+
+    Raises ``ContextCriticalOverflow`` if the critical sections alone do not fit, ``InvalidSection`` and
+    ``InvalidBudget`` for bad input, a ``TokenizerError``, and whatever ``proof`` raises.
+    """
+    checked = compose_sections.checked_sections(sections)
+    return proven_layout(
+        checked,
+        budget,
+        section_counter(checked, model, tokenizer),
+        separator,
+        policy=policy,
+        groups=groups,
+        reclaim=reclaim,
+        cache=cache,
+        proof=proof,
+        source=source,
+    )
+
+
+def whatif(  # noqa: PLR0913  # the options of `compose.sections.whatif`, and the model
+    sections: Iterable[Section | Mapping[str, object]],
+    budgets: Iterable[int],
+    tokenizer: Counts | None = None,
+    separator: str = compose_sections.SEPARATOR,
+    *,
+    model: str | None = None,
+    policy: Policy | str = "facet",
+    groups: Groups | None = None,
+    reclaim: bool = False,
+    cache: CountCache | None = None,
+) -> list[Layout | ContextCriticalOverflow]:
+    """One layout per budget, in order, counting each text once. Options as for :func:`layout`.
+
+    A budget too small for the critical sections has its error in its place.
+    """
+    checked = compose_sections.checked_sections(sections)
+    counter = section_counter(checked, model, tokenizer)
+    return compose_sections.whatif(
+        checked, budgets, counter, separator, policy=policy, groups=groups, reclaim=reclaim, cache=cache
+    )
+
+
+def breakpoints(  # noqa: PLR0913  # the options of `whatif`, for a range of budgets
+    sections: Iterable[Section | Mapping[str, object]],
+    low: int,
+    high: int,
+    tokenizer: Counts | None = None,
+    separator: str = compose_sections.SEPARATOR,
+    *,
+    model: str | None = None,
+    policy: Policy | str = "facet",
+    groups: Groups | None = None,
+    reclaim: bool = False,
+) -> list[Breakpoint]:
+    """At which budgets from ``low`` to ``high`` a section's decision or form changes, in order.
+
+    Options and errors as for :func:`whatif`.
+    """
+    from tokenbox.compose import breakpoints as changes  # noqa: PLC0415  # few programs ask for a range
+
+    checked = compose_sections.checked_sections(sections)
+    counter = section_counter(checked, model, tokenizer)
+    return changes.breakpoints(
+        checked, low, high, counter, separator, policy=policy, groups=groups, reclaim=reclaim
+    )
+
+
+def render_blocks(  # noqa: PLR0913  # the options of `compose.blocks.render_blocks`, the model and proof
+    blocks: Iterable[Block],
+    tokenizer: Counts | None = None,
+    budget: int | None = None,
+    mode: str = "xml",
+    *,
+    model: str | None = None,
+    verbosity: Verbosity | str = "adaptive",
+    include_types: Iterable[BlockType | int | str] | None = None,
+    soft: bool = False,
+    summarize: Summarize | None = None,
+    cache: CountCache | None = None,
+    proof: Sink | None = None,
+    source: str | None = None,
+) -> BlockLayout:
+    """Typed blocks as one text, within ``budget`` tokens where there is one (docs/blocks.md).
+
+    ``model`` or ``tokenizer`` cuts texts into tokens. The other options are those of
+    :func:`tokenbox.compose.blocks.render_blocks`; ``proof`` and ``source`` are as for :func:`layout`.
+    """
+    from tokenbox.compose.blocks import checked_blocks  # noqa: PLC0415  # a layout needs no blocks
+    from tokenbox.proof.calls import proven  # noqa: PLC0415
+    from tokenbox.proof.of_blocks import RENDER_BLOCKS  # noqa: PLC0415
+
+    return proven(RENDER_BLOCKS, proof, source=source)(
+        checked_blocks(blocks),
+        text_counter(model, tokenizer),
+        budget,
+        mode,
+        verbosity=verbosity,
+        include_types=None if include_types is None else list(include_types),
+        soft=soft,
+        summarize=summarize,
+        cache=cache,
+    )
+
+
+def select(  # noqa: PLR0913  # each is an option of its own
+    chunks: Iterable[object],
+    budget: int,
+    query: str | None = None,
+    *,
+    model: str | None = None,
+    tokenizer: Counts | None = None,
+    order: str = "given",
+    separator: str = compose_sections.SEPARATOR,
+    copies: bool = False,
+    cache: CountCache | None = None,
+) -> Selection:
+    """The chunks worth most in at most ``budget`` tokens (docs/pack.md, "Anyone's chunks").
+
+    ``chunks``: strings, mappings with ``text`` (and ``id``, ``title``, ``summary`` or ``forms``, ``score``,
+    ``priority``), :class:`~tokenbox.compose.selection.Chunk` objects, or documents of a library. ``query``:
+    what they are for. The other options, and what is raised, are those of
+    :func:`tokenbox.compose.selection.select`.
+    """
+    from tokenbox.compose.selection import select as selected  # noqa: PLC0415  # `tokenbox.layout` needs no words
+
+    counter = text_counter(model, tokenizer)
+    return selected(
+        chunks, budget, counter, query=query, order=order, separator=separator, copies=copies, cache=cache
+    )
+
+
+def pack(  # noqa: PLR0913  # each is an option of its own
+    path: str | PathLike[str] | Sequence[str | PathLike[str]],
+    budget: int | None = None,
+    query: str | None = None,
+    *,
+    model: str | None = None,
+    tokenizer: Counts | None = None,
+    mode: str = "xml",
+    order: str = "path",
+    focus: Sequence[str] = (),
+    diff: str | None = None,
+    history: bool = False,
+    instructions: str | None = None,
+    priority: Sequence[str] = (),
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    redact: bool = True,
+    cache: CountCache | None = None,
+    proof: Sink | None = None,
+) -> Pack:
+    """Files and folders for a model, in at most ``budget`` tokens, what ``query`` needs first (docs/pack.md).
+
+    ``path``: a file or folder, or several. ``focus``: ``PATH`` or ``PATH:SYMBOL``. ``diff``: a revision to
+    compare with. ``priority``: rules such as ``"src/**=high"``. The text is ``.text``; the files and how
+    they are shown are ``.files``.
+
+    Raises what the reading of folders raises (``PathProblem``, ``NothingToPack``, ``GitProblem`` ...),
+    ``EmptyInput`` and ``ContextCriticalOverflow``.
+    """
+    from tokenbox import folder  # noqa: PLC0415  # only this call reads folders
+
+    paths = [path] if isinstance(path, str | PathLike) else list(path)
+    rules = [folder.parse_rule(rule, "priority") for rule in priority]
+    counter = text_counter(model, tokenizer)
+    source = folder.read(
+        folder.survey(paths), rules=rules, diff=diff, redact=redact, include=include, exclude=exclude
+    )
+    options = folder.Options(query, folder.Order(order), instructions, focus=tuple(focus), history=history)
+    return folder.pack_source(source, counter, budget, mode, options=options, cache=cache, proof=proof)
+
+
+def request_counter(
+    model: str | None,
+    tokenizer: Counts | None = None,
+    *,
+    media_tokens: MediaTokens = None,
+    markers: bool = True,
+) -> RequestCounter:
+    """Who counts requests to a model, or by a tokenizer. Raises a ``TokenizerError``, or ``NoTokenizer``."""
+    if not markers:
+        return MarkersFormat(text_counter(model, tokenizer), markers=False, media_tokens=media_tokens)
+    if model is None and tokenizer is None:
+        return MarkersFormat(get(UNKNOWN), media_tokens=media_tokens)
+    counter = _counters(model, tokenizer).counter
+    return counter.priced(media_tokens) if isinstance(counter, PieceCounter) else counter
+
+
+def text_counter(model: str | None, tokenizer: Counts | None) -> Tokenizer:
+    """What cuts texts into tokens. Raises a ``TokenizerError``, or ``NoTokenizer``."""
+    if model is None and tokenizer is None:
+        return get(UNKNOWN)
+    if model is None and not _is_model(tokenizer) and not isinstance(tokenizer, RequestCounter):
+        return as_tokenizer(tokenizer)  # type: ignore[arg-type]  # not None
+    found = _counters(model, tokenizer).tokenizer
+    if found is None:
+        raise TokenizerError("what is named counts requests, not texts. Give messages, or a tokenizer.")
+    return found
+
+
+def _counters(model: str | None, tokenizer: Counts | None) -> Counters:
+    from tokenbox.models import Counting, counters_for  # noqa: PLC0415  # the catalog is loaded on use
+
+    return counters_for(model, Counting(named=tokenizer))
+
+
+def counter_of_model(name: str) -> RequestCounter | None:
+    """Who counts requests to the model of that name; None where it is no model's."""
+    return _counters(name, None).counter if _is_model(name) else None
+
+
+def _is_model(tokenizer: object) -> bool:
+    """Whether a model's name is given where a tokenizer's may be."""
+    if not isinstance(tokenizer, str) or is_builtin(tokenizer) or tokenizer.startswith(FILE_PREFIX):
+        return False
+    from tokenbox.models import names_model  # noqa: PLC0415  # the catalog is loaded on use
+
+    return names_model(tokenizer)
+
+
+def section_counter(
+    sections: Sequence[Section], model: str | None, tokenizer: Counts | None
+) -> Tokenizer | RequestCounter:
+    """What counts sections: as messages where they are, else their texts."""
+    if isinstance(tokenizer, RequestCounter):
+        return tokenizer
+    if model is not None and sections and all(section.role is not None for section in sections):
+        return request_counter(model, tokenizer)
+    return text_counter(model, tokenizer)
+
+
+def _count_text(text: str, tokenizer: Tokenizer) -> Count:
+    total = COUNTS.each(tokenizer, [text])[0] if text else 0
+    exact = tokenizer.identity.exact
+    at_most = total if exact else max(total, Bound(None).plain([text])[0])
+    return Count(total, exact, at_most, By.TEXT)

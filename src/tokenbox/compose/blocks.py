@@ -1,0 +1,441 @@
+"""Blocks and a budget in, their rendering out, with the record of what became of each block and why."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+from tokenbox.compose.block_whole import BlockForms, BlockWhole, PricedBlockWhole, shows_content
+from tokenbox.compose.counting import Counter
+from tokenbox.compose.pricing import checked_total
+from tokenbox.compose.seamed import NotSeamable
+from tokenbox.content.block_kinds import BlockType, Priority
+from tokenbox.content.blocks import AnnotationBlock, Block, resolve_priorities
+from tokenbox.engine.ladder import Climb, Form
+from tokenbox.errors import EmptyInput, InvalidContent, RenderError, TokenizerError
+from tokenbox.integers import MAX_INTEGER, token_budget
+from tokenbox.render.placeholders import block_description, block_label
+from tokenbox.render.registry import find_renderer
+from tokenbox.render.templates import is_text
+from tokenbox.tokenizers.cache import text_digest
+from tokenbox.tokenizers.protocol import AdditiveTokenizer
+from tokenbox.tokenizers.registry import as_tokenizer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tokenbox.compose.block_whole import Summarize
+    from tokenbox.engine.ladder import LadderStep
+    from tokenbox.tokenizers.cache import CountCache
+    from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
+
+
+SCHEMA = "tokenbox.blocks/1"
+ALGORITHM = "priority-ladder/1"
+
+
+class Verbosity(StrEnum):
+    """How much of each block is shown."""
+
+    FULL = "full"
+    SUMMARY = "summary"
+    ADAPTIVE = "adaptive"
+
+
+@dataclass(frozen=True, slots=True)
+class BlockResult:
+    """What became of one block. ``index`` is its place in the list that was given, annotations counted.
+
+    In tokens: ``base_size`` of its content without markup, ``size`` of the form that was emitted.
+    """
+
+    index: int
+    type: str
+    description: str
+    priority: Priority
+    form: Form
+    base_size: int
+    size: int
+    steps: tuple[LadderStep, ...] = ()
+
+    @property
+    def why(self) -> tuple[str, ...]:
+        """A sentence for each rule that gave the block less than its full form."""
+        return tuple(step.why(self.priority.display) for step in self.steps)
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "index": self.index,
+            "type": self.type,
+            "description": self.description,
+            "priority": self.priority.display,
+            "form": self.form.value,
+            "base_size": self.base_size,
+            "size": self.size,
+            "why": list(self.why),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class MergedLine:
+    """One line that stands for ``blocks`` blocks of a class, whose contents count ``tokens`` together."""
+
+    priority: Priority
+    blocks: int
+    tokens: int
+    size: int
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "priority": self.priority.display,
+            "blocks": self.blocks,
+            "tokens": self.tokens,
+            "size": self.size,
+        }
+
+
+@dataclass(frozen=True)
+class BlockLayout:
+    """Blocks rendered. ``total`` is the count of ``text`` as a whole, markup and all.
+
+    ``total <= budget`` for a hard budget (adaptive verbosity, not ``soft``); otherwise ``over`` says by how
+    much it is over. ``inputs`` are the blocks that were rendered, with the summaries made for them.
+    ``pricing`` says how the joins were priced while deciding: ``exact`` or ``conservative``. ``summarized``:
+    the indices of the blocks whose summaries were made on the way. ``pieces`` are the text as it was put
+    together: who only writes it needs no second copy of it.
+    """
+
+    inputs: tuple[Block, ...] = field(repr=False)
+    blocks: tuple[BlockResult, ...] = field(repr=False)
+    merged: tuple[MergedLine, ...] = field(repr=False)
+    log: tuple[LadderStep, ...] = field(repr=False)
+    pieces: tuple[str, ...] = field(repr=False)
+    total: int
+    budget: int | None
+    mode: str
+    verbosity: Verbosity
+    soft: bool
+    tokenizer: TokenizerIdentity
+    pricing: str
+    summarized: tuple[int, ...] = field(default=(), repr=False)
+
+    @cached_property
+    def text(self) -> str:
+        """What was emitted."""
+        return "".join(self.pieces)
+
+    @property
+    def over(self) -> int:
+        """By how many tokens the text is over the budget; 0 if it is not, or if there is none."""
+        return 0 if self.budget is None else max(0, self.total - self.budget)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 (hex) over the RFC 8785 JSON of everything that decides the layout, and of its result."""
+        import rfc8785  # noqa: PLC0415  # only who asks for a digest pays for it
+
+        return hashlib.sha256(rfc8785.dumps(cast("Any", self._digested()))).hexdigest()
+
+    def to_dict(self) -> dict[str, object]:
+        """The record as JSON-compatible data."""
+        return {
+            "schema": SCHEMA,
+            "budget": self.budget,
+            "total": self.total,
+            "over": self.over,
+            "mode": self.mode,
+            "verbosity": self.verbosity.value,
+            "soft": self.soft,
+            "pricing": self.pricing,
+            "tokenizer": self.tokenizer.to_dict(),
+            "blocks": [block.to_dict() for block in self.blocks],
+            "merged": [line.to_dict() for line in self.merged],
+            "text": self.text,
+            "digest": self.digest,
+        }
+
+    def explain(self) -> str:
+        """A line per block: what became of it, what it counts of what, and why it is not shown in full."""
+        about = "" if self.tokenizer.exact else "~"
+        of_budget = "" if self.budget is None else f" of {self.budget:,}"
+        lines = [f"{about}{self.total:,}{of_budget} tokens ({self.tokenizer.name})"]
+        if self.over:
+            lines[0] += f", {about}{self.over:,} over"
+        for block in self.blocks:
+            lines.append(
+                f"{block.form.value:<11} {block.size:>9,} / {block.base_size:>9,}  "
+                f"{block.priority.display:<10} {block.type} {block.description!r}"
+            )
+            lines += [f"{'':<11} {sentence}" for sentence in block.why]
+        return "\n".join(lines)
+
+    def _digested(self) -> dict[str, object]:
+        return {
+            "schema": SCHEMA,
+            "algorithm": ALGORITHM,
+            "options": {"mode": self.mode, "verbosity": self.verbosity.value, "soft": self.soft},
+            "budget": self.budget,
+            "tokenizer": self.tokenizer.to_dict(),
+            "inputs": [
+                [result.index, result.priority.display, block_digest(block)]
+                for result, block in zip(self.blocks, self.inputs, strict=True)
+            ],
+            "decisions": [
+                [result.index, result.form.value, result.base_size, result.size] for result in self.blocks
+            ],
+            "merged": [line.to_dict() for line in self.merged],
+            "emitted": text_digest(*self.pieces).hex(),
+        }
+
+
+def block_digest(block: Block) -> str:
+    """SHA-256 (hex) over the type and every field of a block."""
+    digest = hashlib.sha256()
+    pending: list[object] = [block]
+    while pending:
+        value = pending.pop()
+        if is_dataclass(value) and not isinstance(value, type):
+            pending += [getattr(value, f.name) for f in reversed(fields(value))]
+            value = type(value).__name__
+        elif isinstance(value, tuple):
+            pending += reversed(value)
+            value = len(value)
+        data = (
+            value
+            if isinstance(value, bytes)
+            else ("" if value is None else str(value)).encode("utf-8", "surrogatepass")
+        )
+        digest.update(f"{type(value).__name__}:{len(data)}:".encode())
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def render_blocks(  # noqa: PLR0913  # keyword options, as of `layout`
+    blocks: Iterable[Block],
+    tokenizer: str | Tokenizer | Callable[[str], int],
+    budget: int | None = None,
+    mode: str = "xml",
+    *,
+    verbosity: Verbosity | str = Verbosity.ADAPTIVE,
+    include_types: Iterable[BlockType | int | str] | None = None,
+    soft: bool = False,
+    summarize: Summarize | None = None,
+    cache: CountCache | None = None,
+) -> BlockLayout:
+    """Render ``blocks`` for a model, in at most ``budget`` tokens (the priority ladder; docs/layout.md).
+
+    Annotations set priorities and are never rendered. ``include_types``: only these types, as
+    :class:`BlockType`, number or name. ``verbosity``: ``full`` and ``summary`` ignore the budget;
+    ``adaptive`` gives each block the best form that fits. ``soft`` follows SPEC_08 to the letter: critical
+    blocks are full even over the budget. ``summarize`` is asked for the summary of a block that has
+    none, at most once and only when it can matter. ``cache`` holds counts between calls.
+
+    Raises :class:`EmptyInput` if nothing is left to show, ``ContextCriticalOverflow`` if the critical blocks
+    alone are over a hard budget, :class:`InvalidContent` if a block is to be shown in full that is not
+    UTF-8, and :class:`InvalidBudget`.
+    """
+    checked_budget = None if budget is None else token_budget(budget)
+    given = checked_blocks(blocks)
+    markup = find_renderer(mode)
+    wanted = None if include_types is None else frozenset(map(_type_id, include_types))
+    indices = [
+        i
+        for i, block in enumerate(given)
+        if not isinstance(block, AnnotationBlock) and (wanted is None or block.type_id in wanted)
+    ]
+    if not indices:
+        raise EmptyInput(
+            "there is no block to render. Annotations are not rendered"
+            + ("." if wanted is None else ", and none is of the types asked for."),
+            blocks=len(given),
+        )
+    all_priorities = resolve_priorities(given)
+    priorities = [all_priorities[i] for i in indices]
+    counter = Counter(as_tokenizer(tokenizer), cache)
+    forms = BlockForms([given[i] for i in indices], indices, markup, counter, summarize)
+    plan = _Plan(forms, indices, priorities, checked_budget, _verbosity(verbosity), soft)
+    return plan.exact() or plan.conservative()
+
+
+class _Plan:
+    """What is to be rendered, and the two ways of pricing it."""
+
+    def __init__(  # the options of `render_blocks`, checked
+        self,
+        forms: BlockForms,
+        indices: Sequence[int],
+        priorities: Sequence[Priority],
+        budget: int | None,
+        verbosity: Verbosity,
+        soft: bool,  # noqa: FBT001
+    ) -> None:
+        self.forms = forms
+        self.indices = indices
+        self.priorities = priorities
+        self.budget = budget
+        self.verbosity = verbosity
+        self.soft = soft
+
+    def exact(self) -> BlockLayout | None:
+        """The layout, priced exactly; None if the tokenizer or these texts do not allow it."""
+        tokenizer = self.forms.counter.tokenizer
+        if not isinstance(tokenizer, AdditiveTokenizer) and getattr(tokenizer, "cuts", None) is None:
+            return None
+        whole = BlockWhole(self.forms, self.priorities)
+        try:
+            forms, steps = self._decide(whole)
+            pieces = whole.pieces
+            # Where this fails, the cuts claimed for the vocabulary do not hold on these texts.
+            if pieces and whole.total != checked_total(whole.parts, pieces):
+                return None
+        except NotSeamable:
+            return None
+        return self._recorded(whole, forms, steps, pieces, whole.total)
+
+    def conservative(self) -> BlockLayout:
+        """The layout with joins priced conservatively; the count of what is emitted decides."""
+        reserve, least = 0, 1
+        while True:
+            whole = PricedBlockWhole(self.forms, self.priorities, reserve)
+            forms, steps = self._decide(whole)
+            pieces = whole.pieces
+            total = self.forms.counter.whole("".join(pieces))
+            over = 0 if self.budget is None or not self._hard else total - self.budget
+            if over <= 0:
+                return self._recorded(whole, forms, steps, pieces, total)
+            if set(forms) <= {Form.FULL, Form.OMITTED} and not self._can_yield(forms):
+                name = self.forms.counter.tokenizer.identity.name
+                raise TokenizerError(
+                    f"the counter {name} is not consistent: the critical "
+                    f"blocks alone fitted the budget of {self.budget:,}; now the same text is {total:,}. "
+                    "A count must depend on the text only."
+                )
+            # The step doubles, so that a counter that punishes every guess still ends the search soon.
+            reserve += max(over, least)
+            least *= 2
+
+    @property
+    def _hard(self) -> bool:
+        return self.verbosity is Verbosity.ADAPTIVE and not self.soft
+
+    def _can_yield(self, forms: Sequence[Form]) -> bool:
+        return any(
+            form is Form.FULL and priority is not Priority.CRITICAL
+            for form, priority in zip(forms, self.priorities, strict=True)
+        )
+
+    def _decide(self, whole: BlockWhole) -> tuple[list[Form], list[LadderStep]]:
+        if self.verbosity is Verbosity.ADAPTIVE and self.budget is not None:
+            climb = Climb(self.priorities, self.budget, whole)
+            if self.soft:
+                climb.soft()
+            else:
+                climb.hard()
+            return climb.forms, climb.steps
+        summaries = self.verbosity is Verbosity.SUMMARY
+        forms = [
+            Form.SUMMARY if summaries and self.forms.has(i, Form.SUMMARY, MAX_INTEGER) else Form.FULL
+            for i in range(len(self.priorities))
+        ]
+        whole.reset(forms)
+        return forms, []
+
+    def _recorded(
+        self,
+        whole: BlockWhole,
+        forms: Sequence[Form],
+        log: Sequence[LadderStep],
+        pieces: tuple[str, ...],
+        total: int,
+    ) -> BlockLayout:
+        if not pieces:
+            raise EmptyInput(
+                f"no block fits a budget of {self.budget:,} tokens, not even as a line that says what was "
+                "left out. Raise the budget.",
+                budget=self.budget,
+                blocks=len(forms),
+            )
+        steps: dict[int, list[LadderStep]] = {}
+        for step in log:
+            steps.setdefault(step.block, []).append(step)
+        results = []
+        for i, (form, block) in enumerate(zip(forms, self.forms.blocks, strict=True)):
+            shown = Form.PLACEHOLDER if form is Form.FULL and not shows_content(block) else form
+            if shown is Form.FULL and not is_text(block):
+                raise InvalidContent(
+                    f"the content of block {self.indices[i]} ({block_label(block)} "
+                    f"{block_description(block)!r}) is not UTF-8, so it cannot be shown as text. "
+                    "Leave the block out, give it a summary, or decode it first.",
+                    index=self.indices[i],
+                )
+            results.append(
+                BlockResult(
+                    index=self.indices[i],
+                    type=block_label(block),
+                    description=block_description(block),
+                    priority=self.priorities[i],
+                    form=shown,
+                    base_size=self.forms.content_sizes[i],
+                    size=whole.size(i),
+                    steps=tuple(steps.get(i, ())),
+                )
+            )
+        return BlockLayout(
+            inputs=tuple(self.forms.blocks),
+            blocks=tuple(results),
+            merged=tuple(
+                MergedLine(
+                    Priority(priority),
+                    len(whole.merged[priority]),
+                    sum(self.forms.content_sizes[i] for i in whole.merged[priority]),
+                    size,
+                )
+                for priority, size in sorted(whole.lines.items())
+            ),
+            log=tuple(log),
+            pieces=pieces,
+            total=total,
+            budget=self.budget,
+            mode=self.forms.markup.name,
+            verbosity=self.verbosity,
+            soft=self.soft,
+            tokenizer=self.forms.counter.tokenizer.identity,
+            pricing=whole.parts.pricing,
+            summarized=tuple(sorted(self.forms.summarized)),
+        )
+
+
+def checked_blocks(blocks: object) -> list[Block]:
+    """``blocks`` as a list. Raises :class:`RenderError`."""
+    if not isinstance(blocks, Iterable) or isinstance(blocks, str | bytes | Mapping):
+        raise RenderError(f"blocks is a list of blocks, not {type(blocks).__name__}.")
+    given = list(blocks)
+    for place, block in enumerate(given):
+        if not isinstance(block, Block):
+            raise RenderError(f"blocks[{place}] is no block, but {type(block).__name__}.", index=place)
+    return given
+
+
+def _verbosity(value: str) -> Verbosity:
+    try:
+        return Verbosity(value)
+    except ValueError:
+        names = ", ".join(one.value for one in Verbosity)
+        raise RenderError(f"verbosity is one of {names}, not {value!r}.") from None
+
+
+def _type_id(value: object) -> int:
+    """The number of a block type given as such, or by name."""
+    if isinstance(value, str):
+        try:
+            return BlockType[value.upper().replace("-", "_")].value
+        except KeyError:
+            names = ", ".join(kind.name for kind in BlockType)
+            raise RenderError(f"no block type is called {value!r}. There are: {names}.") from None
+    if isinstance(value, int) and not isinstance(value, bool) and value in range(256):
+        return int(value)
+    raise RenderError(f"a block type is a name or a number up to 255, not {value!r}.")

@@ -1,0 +1,162 @@
+"""A bound on what a request costs that no server's own count passes (requests.md, "A count").
+
+Every string of the request, of whatever field, is counted with the tokenizer, or as its UTF-8 bytes where the
+tokenizer is not known. Strings that a server may show as JSON or as a Python literal count as much as they do
+escaped. On top there is an allowance for what the server adds by itself: markers, a template's own sentences,
+the punctuation around fields, images. The allowances are above what any of the 70 chat templates that ship
+with llama.cpp adds (tests/conversation/test_bound.py has the measurement).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from math import isfinite
+from typing import TYPE_CHECKING, Final
+
+from tokenbox.compose.remembered import COUNTS
+from tokenbox.content.message import Message, Object, PartKind, Role, part_kind
+from tokenbox.tokenizers.utf8 import utf8
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from tokenbox.content.message import Frozen
+    from tokenbox.content.request import Request
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+PER_REQUEST: Final = 2_048
+"""The system prompt that a template has of its own, the date, and what primes the reply."""
+PER_TOOLS: Final = 2_048
+"""How a template tells a model to call tools or to answer in a form."""
+SHOWN: Final = 2
+"""How often a template shows a tool: some show its description, and then its whole schema."""
+PER_MESSAGE: Final = 32
+"""The markers around a message."""
+PER_CALL: Final = 64
+"""The markers around a call of a tool, and around its result."""
+PER_FIELD: Final = 12
+"""The punctuation, indentation and type names around a value of a JSON object."""
+PER_MEDIA: Final = 50_000
+"""An image, file, recording or video: the dearest published image costs 48,169 (gpt-4o-mini, 8 tiles)."""
+
+# Values of an image or a file that are data or an address. Of an image no model reads them as text; of a file
+# it may, and its text is not longer.
+_PAYLOAD: Final = frozenset(("source", "data", "url", "image_url", "file", "file_data", "input_audio"))
+# Keys of a message under which images and files may stand.
+_CONTENTS: Final = frozenset(("content", "output"))
+# Roles whose content templates show as JSON.
+_DUMPED: Final = frozenset((Role.TOOL, Role.FUNCTION))
+# What some JSON writer escapes: quotes, backslashes, control characters, HTML's, and all that is not ASCII.
+_ESCAPABLE: Final = re.compile(r"""[^ !#$%()*+,\-./0-9:;=?@A-Z\[\]^_`a-z{|}~]""")
+_HTML: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "'": "\\u0027"})
+
+
+class Bound:
+    """Bounds with one tokenizer, or by bytes."""
+
+    def __init__(self, tokenizer: Tokenizer | None) -> None:
+        self._tokenizer = tokenizer if tokenizer is not None and tokenizer.identity.exact else None
+
+    def request(self, request: Request) -> int:
+        """The bound of the whole."""
+        messages = sum(map(self.message, request.messages))
+        prompts = sum(self.prompt(prompt) for prompt in request.prompts)
+        return self.frame(request) + messages + prompts
+
+    def frame(self, request: Request) -> int:
+        """Of all that is neither a message nor a prompt."""
+        has_form = bool(request.tools or request.fields)
+        raw = sum(self.value(item, media=True) for item in request.raw)
+        tools = SHOWN * sum(map(self.value, request.tools))
+        return PER_REQUEST + PER_TOOLS * has_form + raw + tools + self.value(request.fields)
+
+    def message(self, message: Message) -> int:
+        content = message.content
+        if len(message.source) == 2 and isinstance(content, str) and message.role not in _DUMPED:  # noqa: PLR2004  # role and content
+            return PER_MESSAGE + sum(self.plain([message.role.value, content]))
+        calls = len(message.tool_calls) + (message.role in _DUMPED)
+        return PER_MESSAGE + PER_CALL * calls + self.value(message.source, media=True)
+
+    def prompt(self, prompt: str | tuple[int | str, ...]) -> int:
+        texts = [prompt] if isinstance(prompt, str) else [item for item in prompt if isinstance(item, str)]
+        ids = 0 if isinstance(prompt, str) else len(prompt) - len(texts)
+        return PER_MESSAGE + ids + sum(self.plain(texts))
+
+    def value(self, value: Frozen, *, media: bool = False) -> int:
+        """Of a JSON value that is shown in whatever form: its strings, keys and numbers.
+
+        ``media``: its contents may hold images and files, which are no text.
+        """
+        texts: list[str] = []
+        allowance = 0
+        for leaf in _leaves(value, in_content=False, media=media):
+            if isinstance(leaf, str):
+                texts.append(leaf)
+            else:
+                allowance += leaf
+        return allowance + sum(self.escaped(texts))
+
+    def escaped(self, texts: Sequence[str]) -> list[int]:
+        """The larger of each text's count and of its count as a JSON string."""
+        counts = self.plain(texts)
+        places = [place for place, text in enumerate(texts) if _ESCAPABLE.search(text)]
+        dumped = self.plain([json.dumps(texts[place])[1:-1].translate(_HTML) for place in places])
+        for place, count in zip(places, dumped, strict=True):
+            counts[place] = max(counts[place], count)
+        return counts
+
+    def plain(self, texts: Sequence[str]) -> list[int]:
+        """The count of each text."""
+        if self._tokenizer is not None:
+            return COUNTS.each(self._tokenizer, texts)
+        return [_most_bytes(text) for text in texts]
+
+
+def _most_bytes(text: str) -> int:
+    """The bytes of the text, also where the tokenizer normalizes before it cuts."""
+    if text.isascii():
+        return len(text)
+    return max(len(utf8(text)), *(len(utf8(unicodedata.normalize(form, text))) for form in ("NFKC", "NFKD")))
+
+
+def _leaves(value: Frozen, *, in_content: bool, media: bool) -> Iterator[str | int]:
+    """The strings, keys and numbers of a value, and the allowances for what is around them."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Object):
+        kind = part_kind(value) if in_content else None
+        if kind is not None:
+            yield PER_MEDIA
+        for key, inner in value:
+            yield PER_FIELD
+            if kind is not None and key in _PAYLOAD:
+                yield 0 if kind is PartKind.IMAGE else sum(map(len, _strings(inner)))
+            else:
+                yield key
+                yield from _leaves(inner, in_content=media and key in _CONTENTS, media=media)
+    elif isinstance(value, tuple):
+        for inner in value:
+            yield PER_FIELD
+            yield from _leaves(inner, in_content=in_content, media=media)
+    else:
+        yield _digits(value)
+
+
+def _strings(value: Frozen) -> Iterable[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Object):
+        for _, inner in value:
+            yield from _strings(inner)
+    elif isinstance(value, tuple):
+        for inner in value:
+            yield from _strings(inner)
+
+
+def _digits(value: float | None) -> int:
+    """A character of a number is at most a token; a float may be written without an exponent."""
+    if isinstance(value, float) and isfinite(value):
+        return max(len(repr(value)), len(f"{value:f}"))
+    return len(repr(value))

@@ -1,0 +1,165 @@
+"""What sections say of one another, and of the budget: checked, and made into figures for the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from tokenbox.content.section import Group
+from tokenbox.engine import degrade
+from tokenbox.engine.result import Policy
+from tokenbox.errors import InvalidSection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tokenbox.content.section import Section
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """Something that a section says and that has no effect."""
+
+    section: str
+    code: str
+    message: str
+
+    def to_dict(self) -> dict[str, object]:
+        return {"section": self.section, "code": self.code, "message": self.message}
+
+
+def checked_groups(groups: object) -> tuple[Group, ...]:
+    """``groups`` by name, those inside a group before it. Raises :class:`InvalidSection`."""
+    if not isinstance(groups, Mapping):
+        raise InvalidSection(f"groups is a mapping from names to bounds, not {type(groups).__name__}.")
+    made = {name: Group.of(name, value) for name, value in groups.items()}
+    depth: dict[str, int] = {}
+    for name in made:
+        chain = [name]
+        while (parent := made[chain[-1]].parent) is not None:
+            if parent not in made:
+                raise InvalidSection(
+                    f"group {chain[-1]!r}: there is no group {parent!r} for its parent.", id=name
+                )
+            if parent in chain:
+                raise InvalidSection(
+                    f"group {name!r} is inside itself: {' in '.join([*chain, parent])}.", id=name
+                )
+            chain.append(parent)
+        depth[name] = len(chain)
+    return tuple(sorted(made.values(), key=lambda group: -depth[group.name]))
+
+
+def check_policy(sections: Sequence[Section], groups: Sequence[Group], policy: Policy) -> None:
+    """Raises :class:`InvalidSection` for what the policy does not obey, and for names of nothing."""
+    if policy is Policy.FACET:
+        needs = next((s for s in sections if s.forms or s.group or s.with_ or s.max is not None), None)
+        if needs is not None:
+            raise InvalidSection(
+                f"section {needs.id!r}: {needs.needs_degrade} needs policy='degrade'; the policy is 'facet'.",
+                id=needs.id,
+                field=needs.needs_degrade,
+            )
+        if groups:
+            raise InvalidSection("groups need policy='degrade'; the policy is 'facet'.", field="groups")
+        return
+    names = {group.name for group in groups}
+    by_id = {section.id: section for section in sections}
+    for section in sections:
+        if section.group is not None and section.group not in names:
+            raise InvalidSection(
+                f"section {section.id!r}: there is no group {section.group!r}. Add it to groups.",
+                id=section.id,
+                field="group",
+            )
+        if section.with_ is None:
+            continue
+        partner = by_id.get(section.with_)
+        if partner is None:
+            raise InvalidSection(
+                f"section {section.id!r}: there is no section {section.with_!r} for its `with`.",
+                id=section.id,
+                field="with",
+            )
+        if partner.critical != section.critical:
+            critical, other = (partner, section) if partner.critical else (section, partner)
+            raise InvalidSection(
+                f"section {section.id!r} goes with {partner.id!r}, and only {critical.id!r} is critical. "
+                f"Give {other.id!r} shrink 0 too, or {critical.id!r} a shrink above 0.",
+                id=section.id,
+                field="with",
+            )
+
+
+def engine_boxes(
+    sections: Sequence[Section], groups: Sequence[Group], budget: int
+) -> tuple[list[degrade.Box], list[degrade.Group]]:
+    """The constraints as the engine takes them: shares in tokens, names as numbers."""
+    number = {group.name: g for g, group in enumerate(groups)}
+    chains: dict[str | None, tuple[int, ...]] = {None: ()}
+    for group in reversed(groups):  # a parent comes after what is inside it
+        chains[group.name] = (number[group.name], *chains[group.parent])
+    units = _units(sections)
+    boxes = [
+        degrade.Box(
+            (*(groups[g].priority for g in reversed(chains[section.group])), section.priority),
+            section.min,
+            in_tokens(section.max, budget),
+            section.grow,
+            section.shrink,
+            chains[section.group],
+            unit,
+        )
+        for section, unit in zip(sections, units, strict=True)
+    ]
+    return boxes, [degrade.Group(group.min, in_tokens(group.max, budget)) for group in groups]
+
+
+def in_tokens(bound: int | Fraction | None, budget: int) -> int | None:
+    """A maximum in tokens; of a share, what is within it."""
+    return int(bound * budget) if isinstance(bound, Fraction) else bound
+
+
+def _units(sections: Sequence[Section]) -> list[int]:
+    """For each section the first of those that it is kept or dropped together with."""
+    position = {section.id: i for i, section in enumerate(sections)}
+    unit = list(range(len(sections)))
+
+    def first(i: int) -> int:
+        while unit[i] != i:
+            unit[i] = i = unit[unit[i]]
+        return i
+
+    for i, section in enumerate(sections):
+        if section.with_ is not None:
+            one, other = sorted((first(i), first(position[section.with_])))
+            unit[other] = one
+    return [first(i) for i in range(len(sections))]
+
+
+def warnings(sections: Sequence[Section], base_sizes: Sequence[int]) -> Iterator[Warned]:
+    """What the sections say in vain."""
+    for section, size in zip(sections, base_sizes, strict=True):
+        for code, message in _in_vain(section, size):
+            yield Warned(section.id, code, f"section {section.id!r}: {message}")
+
+
+def _in_vain(section: Section, size: int) -> Iterator[tuple[str, str]]:
+    if section.critical:
+        for name, value in (
+            ("strategy", section.strategy),
+            ("forms", section.forms),
+            ("min", section.min),
+            ("max", section.max),
+        ):
+            if value:
+                yield f"critical_{name}", f"{name} does nothing, for the section is critical (shrink 0)."
+    elif section.min > size > 0:
+        yield (
+            "min_above_size",
+            f"min is {section.min:,} and the content {size:,}: it is kept whole or dropped.",
+        )
+    if section.extra and not section.grow:
+        yield "extra_without_grow", "extra does nothing without a grow above 0."

@@ -1,0 +1,153 @@
+"""At which budgets a layout changes: each section's decision and form, over a range of budgets.
+
+A range of up to ``EVERY`` budgets is laid out at every one. In a longer one, budgets are tried on a grid and
+at the totals that the engine compared with the budget, for there its decisions turn; between two neighbours
+that differ, the change is found by halves. So every change that is reported is exact; one that is undone
+again within a step of the grid, without a total that tells of it, is not seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from tokenbox.compose.sections import (
+    SEPARATOR,
+    Layout,
+    Options,
+    checked_sections,
+    counter_of,
+    lay_out_all,
+)
+from tokenbox.engine.result import Action, Policy
+from tokenbox.errors import InvalidBudget
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from tokenbox.compose.requests import RequestCounter
+    from tokenbox.compose.sections import Groups
+    from tokenbox.content.section import Section
+    from tokenbox.errors import ContextCriticalOverflow
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+    At = Callable[[int], Layout | ContextCriticalOverflow]
+
+EVERY = 256
+GRID = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Breakpoint:
+    """From ``budget`` tokens on, a section is ``after``; with one less it was ``before``.
+
+    Each is a decision, with the form where that is not the content; None: the budget is too small.
+    """
+
+    budget: int
+    section: str
+    before: str | None
+    after: str | None
+
+    def to_dict(self) -> dict[str, object]:
+        return {"budget": self.budget, "section": self.section, "before": self.before, "after": self.after}
+
+
+def breakpoints(
+    sections: Iterable[Section | Mapping[str, object]],
+    low: int,
+    high: int,
+    tokenizer: str | Tokenizer | RequestCounter | Callable[[str], int],
+    separator: str = SEPARATOR,
+    *,
+    policy: Policy | str = Policy.FACET,
+    groups: Groups | None = None,
+    reclaim: bool = False,
+) -> list[Breakpoint]:
+    """At which budgets from ``low`` to ``high`` a section's decision or form changes, in order.
+
+    The other parameters, and the errors, are those of ``whatif``.
+    """
+    if not 0 <= low <= high:
+        raise InvalidBudget(f"a range of budgets goes from a smaller to a larger one, not {low} to {high}.")
+    checked = checked_sections(sections)
+    options = Options.of(checked, separator, policy, groups, reclaim=reclaim)
+    counter = counter_of(checked, tokenizer, None)
+    outcomes = _Outcomes(lambda budget: lay_out_all(checked, [budget], options, counter)[0])
+    for budget in _tried(outcomes, low, high):
+        outcomes.states(budget)
+    known = sorted(outcomes.known)
+    for one, other in pairwise(known):
+        _halve(outcomes, one, other)
+    found: list[Breakpoint] = []
+    known = sorted(outcomes.known)
+    for one, other in pairwise(known):
+        before, after = outcomes.states(one), outcomes.states(other)
+        names = dict.fromkeys((*(before or ()), *(after or ())))
+        found += [
+            Breakpoint(other, name, before.get(name), after.get(name))
+            for name in names
+            if before.get(name) != after.get(name)
+        ]
+    return found
+
+
+def _tried(outcomes: _Outcomes, low: int, high: int) -> Iterable[int]:
+    if high - low < EVERY:
+        return range(low, high + 1)
+    grid = {low + (high - low) * i // GRID for i in range(GRID + 1)}
+    totals = {total for budget in grid for total in outcomes.totals(budget)}
+    return sorted(grid | {b for total in totals for b in (total - 1, total) if low <= b <= high})
+
+
+def _halve(outcomes: _Outcomes, low: int, high: int) -> None:
+    """Lay out between two budgets that differ until the neighbours of every change are known."""
+    while high - low > 1 and outcomes.states(low) != outcomes.states(high):
+        middle = (low + high) // 2
+        if outcomes.states(middle) != outcomes.states(high):
+            _halve(outcomes, middle, high)
+            high = middle
+        else:
+            high = middle
+
+
+class _Outcomes:
+    """What every section is at each budget that was tried."""
+
+    def __init__(self, at: At) -> None:
+        self.at = at
+        self.known: dict[int, Mapping[str, str]] = {}
+        self._totals: dict[int, set[int]] = {}
+
+    def states(self, budget: int) -> Mapping[str, str]:
+        if budget not in self.known:
+            outcome = self.at(budget)
+            states: dict[str, str] = {}
+            self._totals[budget] = set()
+            if isinstance(outcome, Layout):
+                for section in outcome.sections:
+                    form = "" if section.form is None else f" {section.form}"
+                    states[section.id] = f"{section.decision.value}{form}"
+                self._totals[budget] = _compared(outcome)
+            else:
+                self._totals[budget] = {outcome.fixed_load}
+            self.known[budget] = states
+        return self.known[budget]
+
+    def totals(self, budget: int) -> set[int]:
+        """Totals that decided something there."""
+        self.states(budget)
+        return self._totals[budget]
+
+
+def _compared(layout: Layout) -> set[int]:
+    """The totals before each step, as long as they do not depend on the budget themselves."""
+    found: set[int] = set()
+    for step in layout.log:
+        if step.action in (Action.EXPAND, Action.RECLAIM):
+            break
+        found.add(layout.budget + step.over)
+        if step.action is Action.TRUNCATE:
+            break
+    return found

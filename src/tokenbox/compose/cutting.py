@@ -1,0 +1,139 @@
+"""A section cut short: at the places its author allows, with the marker its author set.
+
+A cut is the longest whose own count fits, marker included. What it took is counted and stands in the marker.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from tokenbox.content.section import Cut, Keep
+from tokenbox.tokenizers.graphemes import sticks_to_left
+from tokenbox.tokenizers.truncation import Cuts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tokenbox.compose.counting import Counter
+    from tokenbox.content.section import Section
+
+# A word ends before white space; a character of Chinese or Japanese is a word of its own.
+_IDEOGRAPH = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_WORD_END = re.compile(rf"(?<=\S)(?=\s)|(?<=[{_IDEOGRAPH}])(?=\S)|(?<=\S)(?=[{_IDEOGRAPH}])")
+_LINE_END = re.compile(r"\r\n|\n|\r")
+# Tokens that a cut and its marker may save by merging.
+AHEAD = 2
+_SPACE = re.compile(r"\s*")
+
+
+class SectionCuts:
+    """The cuts of one form of a section: its ``text``, which counts ``size``."""
+
+    def __init__(self, section: Section, text: str, size: int, counter: Counter) -> None:
+        self.text, self.size, self.counter = text, size, counter
+        self.never = section.cut is Cut.NEVER
+        self.marker = section.marker
+        places = None if self.never else cut_places(section, text)
+        self.cuts = Cuts(text, counter.measuring, section.keep, size=size, places=places)
+
+    def longest(self, at_most: int) -> str:
+        """The longest cut of at most that many tokens, maybe nothing."""
+        if self.never or at_most <= 0:
+            return ""
+        if not self.marker:
+            return self._kept(self.cuts.longest(at_most))
+        count, best = self.counter.count, 0
+        room = at_most - count(self._filled(self.size))
+        while room > 0:
+            best = self.cuts.longest(room)
+            over = count(self._marked(best)) - at_most
+            if over <= 0:
+                break
+            room, best = room - over, 0
+        # A longer cut leaves out less, so its marker may be shorter.
+        least = count(self._filled(0)) - AHEAD
+        for m in self.cuts.after(best):
+            if count(self._marked(m)) <= at_most:
+                best = m
+            elif count(self._kept(m)) + least > at_most:
+                break
+        return self._marked(best)
+
+    def shortest(self, at_least: int) -> str:
+        """The shortest cut such that it and all longer ones have at least that many tokens."""
+        if self.never:
+            return self.text
+        count, best = self.counter.count, -1
+        room = at_least - 1 - (count(self._filled(self.size)) + AHEAD if self.marker else 0)
+        for m in self.cuts.after(self.cuts.longest(max(0, room))):
+            if count(self._marked(m)) < at_least:
+                best = -1
+            elif best < 0:
+                best = m
+            if best >= 0 and (not self.marker or count(self._kept(m)) >= at_least):
+                return self._marked(best)
+        return self.text
+
+    def _kept(self, m: int) -> str:
+        return "".join(self.text[start:end] for start, end in self.cuts.spans(m))
+
+    def _marked(self, m: int) -> str:
+        """The cut of size ``m``, with a marker in each place where something is left out."""
+        kept = self._kept(m)
+        if not self.marker or not kept or kept == self.text:
+            return kept
+        spans = self.cuts.spans(m)
+        gaps = [
+            (end, start)
+            for (_, end), (start, _) in zip(
+                [(0, 0), *spans], [*spans, (len(self.text), len(self.text))], strict=True
+            )
+        ]
+        out = [""] * len(gaps)
+        lost = [gap for gap, (start, end) in enumerate(gaps) if start < end]
+        for gap in lost:
+            start, end = gaps[gap]
+            count = (
+                self.size - self.counter.count(kept)
+                if len(lost) == 1
+                else self.counter.count(self.text[start:end])
+            )
+            out[gap] = self._filled(max(0, count))
+        pieces = [self.text[start:end] for start, end in spans]
+        return out[0] + "".join(piece + mark for piece, mark in zip(pieces, out[1:], strict=True))
+
+    def _filled(self, tokens: int) -> str:
+        about = "" if self.counter.tokenizer.identity.exact else "~"
+        return self.marker.replace("{tokens}", f"{about}{tokens:,}")
+
+
+def cut_places(section: Section, text: str) -> Sequence[int] | None:
+    """Where ``text`` may be cut, 0 and its end among the places; None: between any two clusters."""
+    if section.items is not None and text == section.content:
+        return item_places(section.items)
+    if section.cut is Cut.GRAPHEME:
+        return None
+    starts = section.keep is not Keep.HEAD  # a head ends with a word, other parts begin with one
+    if section.cut is Cut.LINE:
+        found: Iterable[int] = (match.end() for match in _LINE_END.finditer(text))
+    elif section.cut is Cut.WORD:
+        found = (match.start() for match in _WORD_END.finditer(text))
+    else:
+        from tokenbox.content.lenses.prose import sentence_ends  # noqa: PLC0415  # lenses load on first use
+
+        found = sentence_ends(text)
+    places = {0, len(text)}
+    for end in found:
+        space = _SPACE.match(text, end) if starts and section.cut is not Cut.LINE else None
+        place = end if space is None else space.end()
+        if not sticks_to_left(text[place : place + 1]):
+            places.add(place)
+    return sorted(places)
+
+
+def item_places(items: Sequence[str]) -> Sequence[int]:
+    """The ends of the items of a content that has one per line, each with its line end but the last."""
+    ends = list(accumulate(len(item) + 1 for item in items))
+    return sorted({0, *ends[:-1], ends[-1] - 1}) if ends else [0]

@@ -1,0 +1,119 @@
+"""Sections that are sent as chat messages: the whole is the request, markers and all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tokenbox.compose.linear import LinearWhole
+from tokenbox.compose.requests import CountsPieces
+from tokenbox.content.message import Message
+from tokenbox.content.request import Request
+from tokenbox.errors import LayoutError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tokenbox.compose.counting import Counter
+    from tokenbox.compose.requests import Count, RequestCounter
+    from tokenbox.content.section import Section
+
+# What a message and a request are taken to cost beside their texts, until a count of the whole corrects it.
+_PER_MESSAGE: Final = 8
+_PER_REQUEST: Final = 16
+_PROBE: Final = "x"
+
+
+def check_roles(sections: Sequence[Section]) -> None:
+    """Every section has a role. Raises :class:`LayoutError`, or ``InvalidMessage`` for no such role."""
+    for section in sections:
+        if section.role is None:
+            raise LayoutError(
+                f"section {section.id!r} has no role, so there are no messages to count. "
+                "Give every section a role, or lay out with a tokenizer of texts.",
+                id=section.id,
+            )
+        _message(section.role, _PROBE)
+
+
+def messages_of(sections: Sequence[Section], texts: Sequence[str]) -> list[dict[str, str]]:
+    """One message for each section with text. Raises :class:`LayoutError` where one has no role."""
+    there = [section for section, text in zip(sections, texts, strict=True) if text]
+    bare = next((section for section in there if not section.role), None)
+    if bare is not None:
+        raise LayoutError(
+            f"section {bare.id!r} has no role, so there are no messages. "
+            "Give every section a role, or use the text.",
+            id=bare.id,
+        )
+    emitted = [text for text in texts if text]
+    return [
+        {"role": section.role or "", "content": text} for section, text in zip(there, emitted, strict=True)
+    ]
+
+
+def count_of_messages(
+    sections: Sequence[Section], texts: Sequence[str], requests: RequestCounter
+) -> Count | None:
+    """The count of the request; None where nothing is left to send."""
+    sent = messages_of(sections, texts)
+    return requests.count_request(Request(tuple(map(Message.of, sent)))) if sent else None
+
+
+class MessagesWhole(LinearWhole):
+    """A message costs its text and what its role adds; the request, a sum and what is around it.
+
+    ``correction`` is what a count of an emitted whole taught: it is added to every total.
+    """
+
+    def __init__(
+        self, sections: Sequence[Section], separator: str, counter: Counter, requests: RequestCounter
+    ) -> None:
+        self.correction = 0
+        self._requests = requests
+        self._around, self._of_role = _overheads(sections, counter, requests)
+        self.pricing = "exact" if isinstance(requests, CountsPieces) else "conservative"
+        sizes = counter.sizes(sections)
+        weights = (
+            [
+                self._weight(i, section.content, size)
+                for i, (section, size) in enumerate(zip(sections, sizes, strict=True))
+            ]
+            if sections
+            else []
+        )
+        super().__init__(
+            sections, separator, sizes, counter, weights=weights, join=0, count_of=self._corrected
+        )
+
+    def put(self, i: int, text: str, size: int) -> None:
+        self.texts[i], self.sizes[i] = text, size
+        self._set_weight(i, self._weight(i, text, size))
+
+    def total_of(self, indices: Iterable[int]) -> int:
+        if self.pricing == "exact":
+            return super().total_of(indices)
+        these = [self.sections[i] for i in indices]
+        counted = count_of_messages(these, [section.content for section in these], self._requests)
+        return 0 if counted is None else counted.total
+
+    def _weight(self, i: int, text: str, size: int) -> int:
+        return max(1, size + self._of_role[i]) if text else 0
+
+    def _corrected(self, weight: int) -> int:
+        return max(0, weight + self._around + self.correction) if weight else 0
+
+
+def _overheads(
+    sections: Sequence[Section], counter: Counter, requests: RequestCounter
+) -> tuple[int, list[int]]:
+    """What is around the messages of a request, and around the text of each section's message."""
+    if not isinstance(requests, CountsPieces):
+        return _PER_REQUEST, [_PER_MESSAGE] * len(sections)
+    probe = counter.small(_PROBE)
+    roles = {section.role or "" for section in sections}
+    adds = {role: requests.piece(_message(role, _PROBE)).total - probe for role in sorted(roles)}
+    return requests.frame(Request()).total, [adds[section.role or ""] for section in sections]
+
+
+def _message(role: str, text: str) -> Message:
+    return Message.of({"role": role, "content": text})

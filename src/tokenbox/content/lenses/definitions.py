@@ -1,0 +1,443 @@
+"""The definitions in a source file: names, signatures, bodies and what is inside, by tree-sitter.
+
+One set of rules serves every grammar, because grammars name their nodes alike: ``class_declaration``,
+``method_definition``, ``enum_variant``. A node is
+
+* a *container* (class, struct, interface, namespace ...): its members are definitions of their own;
+* a *function*: its body is one run of statements;
+* a *member* (field, constant, enum member, type alias ...): it has no body of its own.
+
+A node with a syntax error inside is read as far as it can be; the rest of the file is not affected.
+Positions are bytes of the source.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from tokenbox.content.lenses.languages import BY_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from tree_sitter import Language as Grammar
+    from tree_sitter import Node
+
+    from tokenbox.content.lenses.languages import Language
+
+
+class Role(Enum):
+    """What a definition is."""
+
+    CONTAINER = auto()
+    FUNCTION = auto()
+    MEMBER = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A definition. ``first <= start < body <= last``: its comment, itself, its body, its end."""
+
+    name: str
+    role: Role
+    first: int
+    start: int
+    body: int
+    last: int
+    note: str
+    inside: tuple[Definition, ...] = ()
+
+
+# The words that begin the name of a node's type, and what such a node is.
+_CONTAINER = re.compile(
+    r"(?:abstract_)?(?:class|interface|enum|struct|union|record|trait|object|protocol|namespace|module|mod|impl"
+    r"|companion|internal_module|foreign_mod|annotation_type|extension|package_object|given|file_scoped_namespace"
+    r"|category|media|supports|contract|library)"
+    r"(?:_(?:declaration|definition|specifier|item|statement|interface|implementation|object|expression|binding))*$"
+)
+_FUNCTION = re.compile(
+    r"(?:.*_)?(?:function|method|constructor|destructor|init|deinit|subscript|operator|macro|procedure|subroutine"
+    r"|arrow_function|function_expression|generator_function|secondary_constructor|anonymous_initializer|getter|setter"
+    r"|func_literal|lambda)(?:_(?:declaration|definition|item|statement|specifier|expression))*$"
+    r"|compact_constructor_declaration|static_initializer|rule_set|create_function|create_procedure"
+)
+_MEMBER = re.compile(
+    r".*(?:_declaration|_definition|_signature|_item|_field|_property|_alias|_variant|_case|_entry|_spec|_elem|_constant)$"
+    r"|declaration|property_declaration|preproc_def|preproc_function_def|enumerator|signature|const_element"
+    r"|type_definition|using_alias|create_\w+|associated_type|macro_invocation|column_definition|event_field_declaration"
+)
+# Nodes that are no definitions, wherever they are.
+_SKIPPED = re.compile(
+    r"import|include|package|use_decl|using_directive|namespace_use|extern_alias|export_clause|access_specifier"
+    r"|preproc_(?:include|call|ifdef_name)|decorator|attribute|empty_statement|hash_bang|php_tag|header|modifiers?$"
+    r"|shebang|open_module|package_clause"
+)
+# Nodes that only hold others.
+_TRANSPARENT = frozenset(
+    {
+        *(
+            "preproc_if",
+            "preproc_ifdef",
+            "preproc_else",
+            "preproc_elif",
+            "preproc_elifdef",
+            "linkage_specification",
+        ),
+        *(
+            "declaration_list",
+            "ERROR",
+            "if_statement",
+            "try_statement",
+            "else_clause",
+            "except_clause",
+            "with_statement",
+        ),
+        *(
+            "finally_clause",
+            "block",
+            "statement",
+            "enum_body_declarations",
+            "config_file",
+            "body",
+            "implementation_definition",
+        ),
+        *("declarations", "source", "field_declaration_list", "class_member", "statements"),
+    }
+)
+_WRAPPERS = frozenset(
+    {
+        *(
+            "decorated_definition",
+            "export_statement",
+            "ambient_declaration",
+            "template_declaration",
+            "expression_statement",
+        ),
+        *(
+            "lexical_declaration",
+            "variable_declaration",
+            "type_declaration",
+            "type_definition",
+            "declaration",
+        ),
+        *(
+            "field_definition",
+            "public_field_definition",
+            "property_declaration",
+            "assignment_expression",
+            "assignment",
+        ),
+        *(
+            "variable_declarator",
+            "type_spec",
+            "type_alias",
+            "pair",
+            "assignment_statement",
+            "field_declaration",
+        ),
+        *(
+            "expression_list",
+            "local_variable_declaration",
+            "local_declaration",
+            "type_alias_declaration",
+            "parenthesized_expression",
+        ),
+        *(
+            "const_declaration",
+            "global_statement",
+            "public_field_declaration",
+            "as_expression",
+            "satisfies_expression",
+        ),
+    }
+)
+_BODY = re.compile(
+    r".*_body$|body|block|.*_block$|.*declaration_list|enumerator_list|object_type|struct_type|interface_type"
+    r"|enum_variant_list|compound_statement|implementation_definition|object"
+)
+_OBJECT = frozenset({"object", "table_constructor", "dictionary_literal"})
+_NAME_FIELDS = ("name", "declarator", "left", "key", "property", "pattern", "type", "target")
+_NAMELIKE = re.compile(
+    r".*(?:identifier|name|constant|word|selectors|dot_index_expression|member_expression|attribute|variable)$"
+)
+_COMMENT_MARKS = re.compile(r"^[\s/*#!;-]+|[\s*/-]+$")
+_MAX_DEPTH = 12
+_MAX_NAME = 120
+# A call with a function in it (``describe(...)``, ``define(...)``) is looked into from this many lines.
+_LONG_CALL = 30
+
+
+@cache
+def works(language: str) -> bool:
+    """Whether the grammar for ``language`` (a name or an alias) is installed."""
+    known = BY_NAME.get(language)
+    return known is not None and all(find_spec(name) is not None for name in ("tree_sitter", known.module))
+
+
+@cache
+def grammar(language: Language) -> Grammar:
+    """The compiled grammar. Raises ``ImportError`` without the extra ``outline``."""
+    import tree_sitter  # noqa: PLC0415  # an extra
+
+    return tree_sitter.Language(getattr(import_module(language.module), language.factory)())
+
+
+def definitions(source: bytes, language: Language) -> tuple[Definition, ...]:
+    """The definitions in ``source``, in their order, members inside what they are members of."""
+    import tree_sitter  # noqa: PLC0415  # an extra
+
+    root = tree_sitter.Parser(grammar(language)).parse(source).root_node
+    reader = _Reader(source, docstrings=language.docstrings)
+    return tuple(reader.read(root.children, within=False, depth=0))
+
+
+class _Reader:
+    def __init__(self, source: bytes, *, docstrings: bool) -> None:
+        self._source = source
+        self._docstrings = docstrings
+
+    def read(self, nodes: Iterable[Node], *, within: bool, depth: int) -> Iterator[Definition]:
+        """The definitions among ``nodes``.
+
+        ``within``: inside a container, where all that is named is a member.
+        """
+        comments: list[Node] = []
+        row = -1
+        for node in nodes:
+            kind = node.type
+            if "comment" in kind and node.start_point[0] == row:
+                continue  # it is about what is on its line
+            row = node.end_point[0] - (node.end_point[1] == 0)
+            if "comment" in kind:
+                if comments and node.start_point[0] > comments[-1].end_point[0] + 1:
+                    comments = []
+                comments.append(node)
+                continue
+            if not node.is_named:
+                continue
+            if kind in ("attribute_item", "decorator", "attribute", "annotation"):
+                comments.append(node)
+                continue
+            found = self._definition(node, comments, within=within, depth=depth)
+            if found is not None:
+                yield found
+            elif kind in _TRANSPARENT and depth < _MAX_DEPTH:
+                yield from self.read(node.children, within=within, depth=depth + 1)
+            comments = []
+
+    def _definition(
+        self, node: Node, comments: Sequence[Node], *, within: bool, depth: int
+    ) -> Definition | None:
+        if depth > _MAX_DEPTH or _SKIPPED.match(node.type):
+            return None
+        inner = _unwrapped(node)
+        body = _body(inner)
+        if body is not None and _CONTAINER.match(inner.type):
+            role = Role.CONTAINER
+        elif body is not None and inner.type in _OBJECT:
+            role = Role.CONTAINER if _rows(inner) > 1 else Role.MEMBER
+        elif body is not None and _FUNCTION.match(inner.type):
+            role = Role.FUNCTION
+        elif inner.type in ("struct_type", "interface_type", "object_type"):
+            role = Role.CONTAINER
+        elif (call := _long_call(node)) is not None:
+            return self._call(node, call, comments, depth)
+        elif _is_member(node, within=within):
+            role = Role.MEMBER
+        else:
+            return None
+        first, last = self._start(node, comments), node.end_byte
+        note = self._note(inner, body, comments)
+        if role is Role.MEMBER:
+            return Definition(_name(node), role, first, node.start_byte, last, last, note)
+        assert body is not None  # noqa: S101  # containers and functions have one
+        inside: tuple[Definition, ...] = ()
+        if role is Role.CONTAINER:
+            inside = tuple(self.read(_children(body), within=True, depth=depth + 1))
+        name = _name(inner) if inner.type not in _OBJECT and _has_name(inner) else _name(node)
+        return Definition(name, role, first, node.start_byte, _body_start(body), last, note, inside)
+
+    def _call(self, node: Node, body: Node, comments: Sequence[Node], depth: int) -> Definition:
+        """A call whose last argument is a long function: a container of what is defined there."""
+        inside = tuple(self.read(body.children, within=False, depth=depth + 1))
+        first = self._start(node, comments)
+        return Definition(
+            "", Role.CONTAINER, first, node.start_byte, body.start_byte, node.end_byte, "", inside
+        )
+
+    def _start(self, node: Node, comments: Sequence[Node]) -> int:
+        """Where the comments right above begin, or else the node."""
+        start, row = node.start_byte, node.start_point[0]
+        for comment in reversed(comments):
+            if comment.end_point[0] + (comment.end_point[1] > 0) < row:
+                break
+            start, row = comment.start_byte, comment.start_point[0]
+        return start
+
+    def _note(self, inner: Node, body: Node | None, comments: Sequence[Node]) -> str:
+        """The first line with words of what documents a definition."""
+        if self._docstrings:
+            return "" if body is None else self._docstring(body)
+        row, above = inner.start_point[0], []
+        for comment in reversed(comments):
+            if comment.end_point[0] + (comment.end_point[1] > 0) < row:
+                break
+            row = comment.start_point[0]
+            if "comment" in comment.type:
+                above.append(comment)
+        for comment in reversed(above):
+            for line in (comment.text or b"").decode("utf-8", "replace").splitlines():
+                if words := _COMMENT_MARKS.sub("", line):
+                    return words
+        return ""
+
+    def _docstring(self, body: Node) -> str:
+        first = body.named_children[0] if body.named_children else None
+        if first is not None and first.type == "expression_statement" and first.named_children:
+            first = first.named_children[0]
+        if first is None or first.type != "string":
+            return ""
+        parts = [child for child in first.named_children if child.type == "string_content"]
+        if not parts:
+            return ""
+        lines = self._source[parts[0].start_byte : parts[-1].end_byte].decode("utf-8", "replace").splitlines()
+        return next((line.strip() for line in lines if line.strip()), "")
+
+
+def _unwrapped(node: Node) -> Node:
+    """What a statement defines: the class in an export, the function that is assigned to a name."""
+    for _ in range(8):
+        if node.type not in _WRAPPERS:
+            return node
+        inner = next(
+            (
+                child
+                for field in ("definition", "declaration", "value", "right", "type")
+                if (child := node.child_by_field_name(field)) is not None
+            ),
+            None,
+        )
+        if inner is None or (node.type == "declaration" and _body(inner) is None):
+            named = [child for child in node.named_children if "comment" not in child.type]
+            named = [child for child in named if child.type in _WRAPPERS or _body(child) is not None]
+            if node.type == "export_statement" or len(named) != 1:
+                inner = named[-1] if named else None
+            else:
+                inner = named[0]
+        if inner is None:
+            return node
+        node = inner
+    return node
+
+
+def _body(node: Node) -> Node | None:
+    if node.type in _OBJECT or node.type in ("struct_type", "interface_type", "object_type"):
+        return next((c for c in node.named_children if c.type == "field_declaration_list"), node)
+    body = (
+        node.child_by_field_name("body")
+        or node.child_by_field_name("accessors")
+        or node.child_by_field_name("computed_value")
+    )
+    if body is not None:
+        return body
+    for child in node.named_children:
+        if _BODY.match(child.type):
+            return child
+    return None
+
+
+def _children(body: Node) -> list[Node]:
+    """What is in a body, with the comments that some grammars put before it."""
+    before: list[Node] = []
+    node = body.prev_sibling
+    while node is not None and "comment" in node.type:
+        before.insert(0, node)
+        node = node.prev_sibling
+    return [*before, *body.children]
+
+
+def _body_start(body: Node) -> int:
+    """Where a body starts, with the comments that some grammars put before it."""
+    before = body.prev_sibling
+    while before is not None and "comment" in before.type:
+        body, before = before, before.prev_sibling
+    return body.start_byte
+
+
+def _rows(node: Node) -> int:
+    return int(node.end_point[0] - node.start_point[0] + 1)
+
+
+def _long_call(node: Node) -> Node | None:
+    """The body of the function that is the last argument of a long call."""
+    if _rows(node) < _LONG_CALL or node.type not in ("expression_statement", "call", "export_statement"):
+        return None
+    for _ in range(6):
+        if node.type in (
+            "function_expression",
+            "arrow_function",
+            "function",
+            "do_block",
+            "func_literal",
+            "block",
+        ):
+            body = node if node.type in ("do_block", "block") else node.child_by_field_name("body")
+            return body if body is not None and body.named_child_count else None
+        field = node.child_by_field_name("arguments") or node.child_by_field_name("function")
+        inner = field if field is not None and _rows(field) >= _LONG_CALL - 2 else None
+        if inner is None:
+            inner = next(
+                (child for child in reversed(node.named_children) if _rows(child) >= _LONG_CALL - 2), None
+            )
+        if inner is None:
+            return None
+        node = inner
+    return None
+
+
+def _is_member(node: Node, *, within: bool) -> bool:
+    if node.type in ("expression_statement", "assignment_statement", "assignment"):
+        target = node if node.type != "expression_statement" else (node.named_children or [node])[0]
+        return target.type.startswith("assignment") and (within or _rows(node) < _LONG_CALL)
+    if within:
+        return (
+            not node.type.endswith("_statement")
+            and node.type not in _TRANSPARENT
+            and node.type not in ("call", "string")
+        )
+    return _MEMBER.match(node.type) is not None or node.type in _WRAPPERS
+
+
+def _has_name(node: Node) -> bool:
+    return any(node.child_by_field_name(field) is not None for field in ("name", "declarator", "type"))
+
+
+def _name(node: Node) -> str:
+    """The name that a node defines; ``""`` where it has none."""
+    for _ in range(8):
+        if _NAMELIKE.match(node.type) or not node.named_child_count:
+            text = (node.text or b"")[:_MAX_NAME].decode("utf-8", "replace")
+            return text.strip().splitlines()[0] if text.strip() else ""
+        inner = next(
+            (c for field in _NAME_FIELDS if (c := node.child_by_field_name(field)) is not None), None
+        )
+        if inner is None:
+            children = [
+                child
+                for child in node.named_children
+                if "comment" not in child.type and "modifier" not in child.type
+            ]
+            inner = next(
+                (child for child in children if _NAMELIKE.match(child.type)),
+                children[0] if children else None,
+            )
+        if inner is None:
+            return ""
+        node = inner
+    return ""

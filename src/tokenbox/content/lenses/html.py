@@ -1,0 +1,61 @@
+"""``html_to_text``: a web page as Markdown, by markdownify and Beautiful Soup (extra ``html``)."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from tokenbox.content.lenses.lens import LensKind, register
+from tokenbox.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from tokenbox.content.lenses.lens import Apply
+
+_HTML = re.compile(
+    r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*"
+    r"<(?:!doctype html|html|head|body|div|p|article|main|table)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_BLANK_LINES = re.compile(r"\n(?:[ \t]*\n){2,}")
+# Nobody reads these, and they are most of a page.
+_LEFT_OUT = ["script", "style", "noscript", "template", "svg", "iframe", "nav", "form", "button"]
+
+
+def build_html_to_text() -> Apply:
+    """The function for ``html_to_text``. Raises ``MissingExtra``."""
+    if find_spec("markdownify") is None or find_spec("bs4") is None:
+        raise MissingExtra.of("the lens html_to_text", "html")
+    return lambda text, _: _text_of(text)
+
+
+def _text_of(page: str) -> str:
+    """The words of a page as Markdown; text that does not begin as a page is left as it is."""
+    if not _HTML.match(page):
+        return page
+    from bs4 import BeautifulSoup  # noqa: PLC0415  # an extra
+    from markdownify import MarkdownConverter  # noqa: PLC0415  # an extra
+
+    soup = BeautifulSoup(page, "html.parser")
+    out = soup.find_all(_LEFT_OUT)
+    for element in out:
+        element.decompose()
+    words = MarkdownConverter(heading_style="ATX", bullets="-").convert_soup(soup)
+    words = _BLANK_LINES.sub("\n\n", words).strip()
+    parts = [words] if words else []
+    if out:
+        elements = f"{len(out)} element{'' if len(out) == 1 else 's'}"
+        parts.append(f"[... {elements} of navigation, style and script left out ...]")
+    result = "\n\n".join(parts) + "\n"
+    return page if _HTML.match(result) else result
+
+
+register(
+    LensKind(
+        "html_to_text",
+        "1",
+        build_html_to_text,
+        description="a web page as Markdown, without scripts, styles and navigation (extra html)",
+        example="html_to_text",
+    )
+)

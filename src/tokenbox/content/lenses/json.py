@@ -1,0 +1,225 @@
+"""``json_minify``, ``json_shorten``, ``json_table``: JSON in fewer words.
+
+Numbers keep their spelling, objects their duplicate keys and order. Text that is not one JSON value
+(RFC 8259) is returned unchanged.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import NoReturn
+
+from tokenbox.content.lenses.lens import Parameter, lens
+
+_BLANK = " \t\n\r"
+_TOKEN = re.compile(
+    r"""[ \t\n\r]*+(?:
+        (?P<scalar>
+            "(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+"
+          | -?+(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+
+          | true | false | null
+        )
+      | (?P<mark>[\[\]{},:])
+    )""",
+    re.VERBOSE,
+)
+
+# What may come next, by state. VALUE: a value; FIRST: a value or the end of the array just opened;
+# KEY, FIRST_KEY: the same in an object; COLON; AFTER: a comma or the end of what is open.
+_VALUE, _FIRST, _KEY, _FIRST_KEY, _COLON, _AFTER = range(6)
+_OPENS = {"[": ("]", _FIRST), "{": ("}", _FIRST_KEY)}
+
+
+@lens("1", "JSON without white space; other text unchanged")
+def json_minify(text: str) -> str:
+    """The text without white space outside strings if it is JSON, else the text itself."""
+    parts: list[str] = []
+    closers: list[str] = []
+    state, place = _VALUE, 0
+    while match := _TOKEN.match(text, place):
+        place = match.end()
+        scalar, mark = match["scalar"], match["mark"]
+        if scalar is not None:
+            following = _after_scalar(state, scalar)
+        elif mark in _OPENS and state in {_VALUE, _FIRST}:
+            closer, following = _OPENS[mark]
+            closers.append(closer)
+        elif mark == ":" and state == _COLON:
+            following = _VALUE
+        elif mark == "," and state == _AFTER and closers:
+            following = _KEY if closers[-1] == "}" else _VALUE
+        elif closers and mark == closers[-1] and state in {_AFTER, _FIRST, _FIRST_KEY}:
+            closers.pop()
+            following = _AFTER
+        else:
+            following = None
+        if following is None:
+            return text
+        parts.append(scalar if scalar is not None else mark)
+        state = following
+    whole = state == _AFTER and not closers and not text[place:].strip(_BLANK)
+    return "".join(parts) if whole else text
+
+
+def _after_scalar(state: int, scalar: str) -> int | None:
+    if state in {_VALUE, _FIRST}:
+        return _AFTER
+    if state in {_KEY, _FIRST_KEY} and scalar[0] == '"':
+        return _COLON
+    return None
+
+
+class _Number(str):
+    """A number as it was written."""
+
+    __slots__ = ()
+
+
+class _Object(list[tuple[str, object]]):
+    """The members of an object, in order, a key that is there twice among them."""
+
+    __slots__ = ()
+
+
+_SHORTENED = re.compile(r"\[\.\.\. [0-9]+ (?:characters?|items?) left out \.\.\.\]$")
+_MAX_DEPTH = 200
+
+
+@lens(
+    "1",
+    "JSON with long texts and lists shortened, each with how much is left out",
+    Parameter("text", int, default=200),
+    Parameter("items", int, default=10),
+    example="json_shorten(text=200, items=10)",
+)
+def json_shorten(given: str, text: int, items: int) -> str:
+    """Each text with its first characters, each list with its first items; all keys and numbers stay."""
+    value = _parsed(given)
+    return given if value is None else _written(_shortened(value[0], text, items))
+
+
+def _shortened(value: object, text: int, items: int) -> object:
+    if isinstance(value, _Object):
+        return _Object((key, _shortened(inner, text, items)) for key, inner in value)
+    if isinstance(value, list):
+        said = len(value) == items + 1 and isinstance(value[-1], str) and _SHORTENED.fullmatch(value[-1])
+        if len(value) <= items or said:
+            return [_shortened(inner, text, items) for inner in value]
+        out = len(value) - items
+        words = f"[... {out} item{'' if out == 1 else 's'} left out ...]"
+        return [*(_shortened(inner, text, items) for inner in value[:items]), words]
+    if isinstance(value, str) and not isinstance(value, _Number) and len(value) > text:
+        if _SHORTENED.search(value):
+            return value
+        out = len(value) - text
+        return f"{value[:text]}[... {out} character{'' if out == 1 else 's'} left out ...]"
+    return value
+
+
+@lens(
+    "1",
+    "a list of JSON objects as a table, a row each; fields by path, such as 'id, user.name'",
+    Parameter("fields", str, default=""),
+    Parameter("rows", int, default=1000),
+    example='json_table("id, user.name")',
+)
+def json_table(text: str, fields: str, rows: int) -> str:
+    """The objects of the list as rows, tab-separated, under the paths of their fields.
+
+    The list is the text, or the only list of objects in the object that is the text; what stands beside it is
+    shown above the table. Without ``fields``, all of them, in the order in which they come.
+    """
+    value = _parsed(text)
+    beside, found = _rows_of(value[0]) if value is not None else (None, None)
+    if found is None:
+        return text
+    flat = [dict(_flat(row)) for row in found]
+    every = list(dict.fromkeys(path for row in flat for path in row))
+    wanted = [path.strip() for path in fields.split(",") if path.strip()] or every
+    chosen = [path for path in every if any(path == want or path.startswith(f"{want}.") for want in wanted)]
+    lines = [] if beside is None else [_written(beside)]
+    said = f"[{len(found)} row{'' if len(found) == 1 else 's'}"
+    if len(found) > rows:
+        said += f", the first {rows} shown"
+    if len(chosen) < len(every):
+        said += f", fields left out: {', '.join(path for path in every if path not in chosen)}"
+    lines += [f"{said}]", "\t".join(map(_cell, chosen))]
+    lines += ["\t".join(_cell(row.get(path, "")) for path in chosen) for row in flat[:rows]]
+    return "\n".join(lines) + "\n"
+
+
+def _rows_of(value: object) -> tuple[_Object | None, list[_Object] | None]:
+    """What stands beside the rows, and the rows."""
+    if _is_rows(value):
+        return None, value  # type: ignore[return-value]  # the check says so
+    if isinstance(value, _Object):
+        lists = [(key, inner) for key, inner in value if _is_rows(inner)]
+        if len(lists) == 1:
+            key, inner = lists[0]
+            rest = _Object(member for member in value if member[0] != key)
+            return (rest or None), inner  # type: ignore[return-value]
+    return None, None
+
+
+def _is_rows(value: object) -> bool:
+    is_list = isinstance(value, list) and not isinstance(value, _Object) and value
+    return bool(is_list) and all(isinstance(row, _Object) for row in value)  # type: ignore[attr-defined]
+
+
+def _flat(row: _Object, before: str = "") -> list[tuple[str, object]]:
+    """The values of an object by their paths; of lists, the list."""
+    found: list[tuple[str, object]] = []
+    for key, value in row:
+        path = f"{before}{key}"
+        found += _flat(value, f"{path}.") if isinstance(value, _Object) and value else [(path, value)]
+    return found
+
+
+def _cell(value: object) -> str:
+    words = value if isinstance(value, str) else _written(value)
+    return re.sub(r"[\t\r\n]+", " ", words)
+
+
+def _parsed(text: str) -> tuple[object] | None:
+    """The value of a JSON text, in a tuple; None if it is none."""
+
+    def refuse(_: str) -> NoReturn:
+        raise ValueError
+
+    try:
+        value = json.loads(
+            text, parse_float=_Number, parse_int=_Number, parse_constant=refuse, object_pairs_hook=_Object
+        )
+        return None if _depth(value) > _MAX_DEPTH else (value,)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _depth(value: object) -> int:
+    """How deep lists and objects are in one another."""
+    depth, level = 0, [value]
+    while level:
+        level = [
+            inner
+            for one in level
+            if isinstance(one, list)
+            for inner in ([member for _, member in one] if isinstance(one, _Object) else one)
+        ]
+        depth += 1
+    return depth
+
+
+def _written(value: object) -> str:
+    """JSON without white space."""
+    if isinstance(value, _Number):
+        return str(value)
+    if isinstance(value, _Object):
+        return "{" + ",".join(f"{_quoted(key)}:{_written(inner)}" for key, inner in value) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_written, value)) + "]"
+    return _quoted(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=any("\ud800" <= c <= "\udfff" for c in text))

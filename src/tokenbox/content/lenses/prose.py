@@ -1,0 +1,135 @@
+"""``trim``, ``squeeze``, ``lowercase``, ``uppercase``, ``first_sentences``.
+
+White space is what ``str.isspace`` says. A blank that is part of a larger grapheme cluster (a space with a
+combining mark on it) is no blank and stays. A sentence ends with ``. ! ? …`` before white space, with its CJK
+counterparts anywhere, and at an empty line. A full stop after a usual abbreviation or an initial, or before a
+small letter, ends nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from tokenbox.content.lenses.lens import Parameter, lens
+from tokenbox.content.lenses.lines import split_lines
+from tokenbox.tokenizers.graphemes import sticks_to_left, sticks_to_right
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Tab and the spaces of Unicode. Form feeds and the separators U+2028, U+2029 are layout, not blanks.
+_BLANK = r"[^\S\n\r\x0b\x0c\x1c-\x1f\x85\u2028\u2029]"
+_BLANKS = re.compile(_BLANK + "{2,}")
+_BLANK_LINE = re.compile(_BLANK + r"*(\r\n|\n|\r)")
+# A cluster never spans these (rule GB4): a mark after a tab is a cluster of its own.
+_CONTROLS = frozenset("\t\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029")
+
+
+@lens("1", "no white space at the ends")
+def trim(text: str) -> str:
+    """The text without white space at its ends."""
+    start = len(text) - len(text.lstrip())
+    if 0 < start < len(text) and sticks_to_left(text[start]) and text[start - 1] not in _CONTROLS:
+        start -= 1
+    end = len(text.rstrip())
+    if start < end < len(text) and sticks_to_right(text[end - 1]) and text[end] not in _CONTROLS:
+        end += 1
+    return text[start:end]
+
+
+@lens("1", "each run of blanks as one, each run of blank lines as one")
+def squeeze(text: str) -> str:
+    """Each run of blanks as one space, each run of blank lines as one empty line."""
+    lines: list[str] = []
+    after_blank = False
+    for line in split_lines(_BLANKS.sub(_squeezed, text)):
+        empty = _BLANK_LINE.fullmatch(line)
+        if empty is None:
+            lines.append(line)
+        elif not after_blank:
+            lines.append(empty[1])
+        after_blank = empty is not None
+    return "".join(lines)
+
+
+def _squeezed(match: re.Match[str]) -> str:
+    run, text = match[0], match.string
+    before = text[match.start() - 1 : match.start()]
+    after = text[match.end() : match.end() + 1]
+    held_left, held_right = sticks_to_right(before), sticks_to_left(after)
+    first = run[0] if held_left and run[0] not in _CONTROLS else ""
+    last = run[-1] if held_right and run[-1] not in _CONTROLS else ""
+    free = run[len(first) : len(run) - len(last)]
+    if len(free) > 1:
+        # A space would take in the mark that follows the tab; a tab does not.
+        free = "\t" if (held_left and not first) or (held_right and not last) else " "
+    return first + free + last
+
+
+_CLOSERS = r"""[)\]}"'”’»」』）】]"""
+# Each run of ends is looked at once, from its start, so a megabyte of full stops is linear.
+_END = re.compile(
+    rf"(?<![.!?…])(?P<end>[.!?…]++{_CLOSERS}*+)(?=\s)"
+    rf"|(?P<cjk>[。！？｡]++{_CLOSERS}*+)"
+    r"|(?P<gap>(?:\r\n|\n|\r)[^\S\r\n]*+(?:\r\n|\n|\r))"
+)
+_ABBREVIATION = re.compile(
+    r"(?<![^\W_])(?:[^\W\d_]|e\.g|i\.e|mr|mrs|ms|dr|prof|st|vs|cf|al|fig|eq|no|vol|pp|approx|ca|inc|ltd|jr|sr)$",
+    re.IGNORECASE,
+)
+_LONGEST_ABBREVIATION = 8
+_NEXT = re.compile(r"\S")
+
+
+@lens("1", "the first sentences of prose", Parameter("n", int), example="first_sentences(3)")
+def first_sentences(text: str, n: int) -> str:
+    """The text up to the end of its ``n``-th sentence; all of it if it has no more."""
+    if n == 0:
+        return ""
+    for found, (end, before_gap) in enumerate(_sentences(text), 1):
+        if found == n:
+            # Blanks before an empty line would be gone the second time, when no empty line follows.
+            return text[:end].rstrip() if before_gap else text[:end]
+    return text
+
+
+def sentence_ends(text: str) -> Iterator[int]:
+    """Where each sentence ends that another text follows."""
+    return (end for end, _ in _sentences(text))
+
+
+def _sentences(text: str) -> Iterator[tuple[int, bool]]:
+    """Where each sentence ends, and whether an empty line ends it."""
+    start = 0  # where the current sentence begins
+    for match in _END.finditer(text):
+        if match["gap"]:
+            end = match.start()
+        elif sticks_to_left(text[match.end() : match.end() + 1]) or _goes_on(text, match):
+            continue
+        else:
+            end = match.end()
+        if _NEXT.search(text, start, end) is not None:
+            yield end, match["gap"] is not None
+        start = end
+
+
+def _goes_on(text: str, match: re.Match[str]) -> bool:
+    """Whether a full stop is not the end of a sentence."""
+    if match["end"] != ".":
+        return False
+    before = text[max(0, match.start() - _LONGEST_ABBREVIATION) : match.start()]
+    if before[-1:].isalpha() and _ABBREVIATION.search(before):
+        return True
+    following = _NEXT.search(text, match.end())
+    return following is not None and following[0].islower()
+
+
+@lens("1", "all letters small (Unicode full mapping)")
+def lowercase(text: str) -> str:
+    return text.lower()
+
+
+@lens("1", "all letters large (Unicode full mapping)")
+def uppercase(text: str) -> str:
+    return text.upper()

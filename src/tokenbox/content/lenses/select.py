@@ -1,0 +1,149 @@
+"""``select`` and ``markdown_sections``: the parts of a text that are asked for; the others as a count."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from tokenbox.content.lenses.lens import Parameter, lens
+from tokenbox.content.lenses.lines import left_out, left_out_lines, split_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from tokenbox.worth.query import Query
+
+# A part is as many lines in a row without an empty one, but no more than this.
+LONGEST_PART = 12
+_LEFT_OUT = re.compile(r"\[\.\.\. [0-9]{1,15} lines? left out \.\.\.\]\s*")
+_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)[ \t#]*\r?\n?")
+_FENCE = re.compile(r" {0,3}(?:```|~~~)")
+
+
+@lens(
+    "1",
+    "the parts of a text that match a query best, in their order; the others as a count of lines",
+    Parameter("query", str),
+    Parameter("lines", int, default=60),
+    example='select("the error of the parser", lines=60)',
+)
+def select(text: str, query: str, lines: int) -> str:
+    """Whole parts (paragraphs, hits, entries) by relevance to the query, up to ``lines`` lines in all."""
+    every = split_lines(text)
+    if sum(not _LEFT_OUT.fullmatch(line) for line in every) <= lines:
+        return text
+    parts = list(_parts(every))
+    chosen: set[int] = set()
+    room = lines
+    for i in _by_worth(parts, query):
+        size = sum(not _LEFT_OUT.fullmatch(line) for line in parts[i])
+        if size <= room:
+            chosen.add(i)
+            room -= size
+    return "".join(_shown(parts, chosen))
+
+
+def _parts(lines: Sequence[str]) -> Iterator[list[str]]:
+    part: list[str] = []
+    for line in lines:
+        alone = _LEFT_OUT.fullmatch(line) is not None
+        if part and (alone or len(part) >= LONGEST_PART or (part[-1].isspace() and not line.isspace())):
+            yield part
+            part = []
+        part.append(line)
+        if alone:
+            yield part
+            part = []
+    if part:
+        yield part
+
+
+def _by_worth(parts: Sequence[Sequence[str]], query: str) -> list[int]:
+    """The parts, best first; those that match nothing come last, in their order."""
+    from tokenbox.worth.relevance import Document, Relevance, Span  # noqa: PLC0415  # re2, for this lens only
+
+    data = ["".join(part).encode("utf-8", "surrogatepass") for part in parts]
+    relevance = Relevance([Document("", b"".join(data))], _read(query))
+    ends = list(accumulate(map(len, data)))
+    spans = [Span(end - len(part), end) for end, part in zip(ends, data, strict=True)]
+    worth = [relevance.piece(0, span) for span in spans]
+    return sorted(range(len(parts)), key=lambda i: (-worth[i], i))
+
+
+@lru_cache(maxsize=16)
+def _read(query: str) -> Query:
+    from tokenbox.worth.query import read_query  # noqa: PLC0415  # with the above
+
+    return read_query(query)
+
+
+def _shown(parts: Sequence[Sequence[str]], chosen: set[int]) -> Iterator[str]:
+    """The chosen parts, and a line for each run of others."""
+    out: list[str] = []
+    for i, part in enumerate(parts):
+        if i in chosen:
+            yield from _counted(out)
+            yield from part
+            out = []
+        else:
+            out += part
+    yield from _counted(out)
+
+
+def _counted(lines: Sequence[str]) -> Iterable[str]:
+    return [f"{left_out(left_out_lines(lines), 'line')}\n"] if lines else []
+
+
+@lens(
+    "1",
+    "Markdown by section: those named whole, of the others the heading and the first paragraph",
+    Parameter("names", str, default=""),
+    example='markdown_sections("Install, Usage")',
+)
+def markdown_sections(text: str, names: str) -> str:
+    """Each section whose heading holds one of the ``names`` is whole, with the sections inside it."""
+    wanted = [name.strip().casefold() for name in names.split(",") if name.strip()]
+    result: list[str] = []
+    whole_above = 0  # the level of the named section that this one is in
+    for level, title, lines in _sections(split_lines(text)):
+        if whole_above and 0 < level <= whole_above:
+            whole_above = 0
+        if not whole_above and level and any(name in title.casefold() for name in wanted):
+            whole_above = level
+        result += lines if whole_above else _first_paragraph(lines, heading=level > 0)
+    return "".join(result)
+
+
+def _sections(lines: Sequence[str]) -> Iterator[tuple[int, str, list[str]]]:
+    """The level, title and lines of each section; level 0 for what comes before the first heading."""
+    level, title, fenced = 0, "", False
+    section: list[str] = []
+    for line in lines:
+        fenced ^= _FENCE.match(line) is not None
+        heading = None if fenced else _HEADING.fullmatch(line)
+        if heading:
+            if section:
+                yield level, title, section
+            level, title, section = len(heading[1]), heading[2], []
+        section.append(line)
+    if section:
+        yield level, title, section
+
+
+def _first_paragraph(lines: Sequence[str], *, heading: bool) -> list[str]:
+    """The heading and the first paragraph, and how many lines follow."""
+    start = int(heading)
+    while start < len(lines) and lines[start].isspace():
+        start += 1
+    end = start
+    while end < len(lines) and not lines[end].isspace():
+        end += 1
+    rest = [line for line in lines[end:] if not line.isspace()]
+    if not rest or (len(rest) == 1 and _LEFT_OUT.fullmatch(rest[0])):
+        return list(lines)
+    kept = list(lines[:end])
+    if kept and not kept[-1].endswith(("\n", "\r")):
+        kept[-1] += "\n"
+    return [*kept, "\n", f"{left_out(left_out_lines(rest), 'line')}\n", "\n"]

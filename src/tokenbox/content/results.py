@@ -1,0 +1,100 @@
+"""Results of tools, rewritten in place: the same item of the caller's, of the same type, with other texts.
+
+What :mod:`tokenbox.content.items` reads, this writes: each shape keeps its results where it keeps them.
+Nothing else of an item changes, and the caller's object stays as it was.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from tokenbox.content.items import Item, read_item
+from tokenbox.content.message import InvalidMessage, Message
+
+Texts = Sequence[str]
+"""The new texts, one for each result of the item, in order."""
+
+
+def result_texts(item: Item) -> list[str]:
+    """The texts of the results in an item, in order."""
+    return [message.text for message in item.messages if message.role in Message.RESULT_ROLES]
+
+
+def with_results(value: Any, texts: Texts) -> tuple[Any, Item]:  # noqa: ANN401  # the caller's own object
+    """A copy of the item ``value`` whose results have other texts, and what is read from it.
+
+    Raises :class:`InvalidMessage` for an object whose results cannot be rewritten.
+    """
+    refusal = InvalidMessage(f"the results of a {type(value).__name__} cannot be rewritten.")
+    try:
+        written = _written(value, iter(texts).__next__)
+    except StopIteration:  # it has more results than texts
+        raise refusal from None
+    item = read_item(written)
+    if result_texts(item) != list(texts):
+        raise refusal
+    return written, item
+
+
+def _written(value: Any, text: Callable[[], str]) -> Any:  # noqa: ANN401
+    if isinstance(value, Message):
+        return Message.of({**value.to_dict(), "content": text()})
+    if isinstance(value, Mapping):
+        return _in_mapping(value, text)
+    for package, write in _WRITERS.items():
+        if any(base.__module__.partition(".")[0] == package for base in type(value).__mro__):
+            return write(value, text)
+    dump = getattr(value, "model_dump", None)  # an object of an SDK is sent as its mapping
+    if callable(dump):
+        return _in_mapping(dump(exclude_none=True), text)
+    raise InvalidMessage(f"the results of a {type(value).__name__} cannot be rewritten.")
+
+
+def _in_mapping(value: Mapping[str, Any], text: Callable[[], str]) -> dict[str, Any]:
+    """A message of a tool, an output of the Responses API, or Anthropic's blocks."""
+    content = value.get("content")
+    if isinstance(content, list | tuple) and value.get("role") == "user":
+        blocks = [
+            {**block, "content": text()}
+            if isinstance(block, Mapping) and block.get("type") == "tool_result"
+            else block
+            for block in content
+        ]
+        return {**value, "content": blocks}
+    return {**value, "output" if "role" not in value else "content": text()}
+
+
+def _langchain(value: Any, text: Callable[[], str]) -> Any:  # noqa: ANN401
+    return value.model_copy(update={"content": text()})
+
+
+def _llama_index(value: Any, text: Callable[[], str]) -> Any:  # noqa: ANN401
+    shown = value.model_copy(update={"blocks": list(value.blocks)})
+    shown.content = text()  # its own setter makes the block of a text
+    return shown
+
+
+def _pydantic_ai(value: Any, text: Callable[[], str]) -> Any:  # noqa: ANN401
+    parts = [
+        dataclasses.replace(part, content=text())
+        if part.part_kind == "tool-return" or (part.part_kind == "retry-prompt" and part.tool_name)
+        else part
+        for part in value.parts
+    ]
+    return dataclasses.replace(value, parts=parts)
+
+
+def _openai_agents(value: Any, text: Callable[[], str]) -> Any:  # noqa: ANN401
+    raw = value.raw_item
+    given = raw if isinstance(raw, Mapping) else raw.model_dump(exclude_none=True)
+    return dataclasses.replace(value, raw_item=_in_mapping(given, text))
+
+
+_WRITERS: Final[Mapping[str, Callable[[Any, Callable[[], str]], Any]]] = {
+    "langchain_core": _langchain,
+    "llama_index": _llama_index,
+    "pydantic_ai": _pydantic_ai,
+    "agents": _openai_agents,
+}

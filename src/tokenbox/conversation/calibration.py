@@ -1,0 +1,90 @@
+"""Counts compared with the ``usage`` that comes back (requests.md, "Calibration").
+
+The first difference takes ``exact`` from that chat format, model and endpoint for the process. The class
+keeps records and has no clock; a caller reports the difference that :meth:`Calibration.compare` returns once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tokenbox.compose.requests import Count
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Who counted for whom: the fingerprint of the chat format, the model, the address of the endpoint."""
+
+    format: str
+    model: str
+    endpoint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first request of its kind whose exact count was not the server's."""
+
+    counted: Counted
+    predicted: int
+    reported: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.counted.model} at {self.counted.endpoint} reported {self.reported:,} prompt tokens where "
+            f"{self.predicted:,} were counted as exact. Its counts are marked ~ until tokenbox restarts."
+        )
+
+
+@dataclass(slots=True)
+class Record:
+    """How often counts of one kind were compared, and how far below the server's figure they were."""
+
+    compared: int = 0
+    equal: int = 0
+    shortfall: int = 0
+    difference: Difference | None = None
+
+
+class Calibration:
+    """One for the process. ``compare`` after every answer, ``checked`` before every decision."""
+
+    def __init__(self) -> None:
+        self._records: dict[Counted, Record] = {}
+
+    def compare(self, counted: Counted, count: Count, reported: int | None) -> Difference | None:
+        """Record what the server reported. Returns the difference if it is the first one of an exact count.
+
+        ``reported``: all prompt tokens of the request, those read from a cache included; None if the server
+        did not say, which records nothing.
+        """
+        if reported is None:
+            return None
+        record = self._records.setdefault(counted, Record())
+        record.compared += 1
+        record.equal += reported == count.total
+        record.shortfall = max(record.shortfall, reported - count.total)
+        if reported == count.total or not count.exact or record.difference is not None:
+            return None
+        record.difference = Difference(counted, count.total, reported)
+        return record.difference
+
+    def trusts(self, counted: Counted) -> bool:
+        """Whether no exact count of this kind was ever different."""
+        record = self._records.get(counted)
+        return record is None or record.difference is None
+
+    def checked(self, counted: Counted, count: Count, *, bound: int) -> Count:
+        """The count as it may be relied on: without ``exact`` once one of its kind was different.
+
+        ``bound`` is the bound of a count that is not exact; the largest shortfall seen is added to the total.
+        """
+        if not count.exact or self.trusts(counted):
+            return count
+        shortfall = self._records[counted].shortfall
+        return replace(count, exact=False, at_most=max(bound, count.total + shortfall))
+
+    def records(self) -> dict[Counted, Record]:
+        """What was compared so far, for metrics and ``:tokenize``."""
+        return {counted: replace(record) for counted, record in self._records.items()}

@@ -1,0 +1,317 @@
+"""The window of a conversation whose sizes a counter gives, and whose results can be shown shorter.
+
+The one code path of ``fit``, :class:`~tokenbox.Conversation`, the shell and the gateway: the engine decides
+on sizes, the session of the counter has the true total, and here the texts are written. What is shown
+shorter stays known by its handle, the SHA-256 of its bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenbox.content.exchanges import Grouping
+from tokenbox.content.lenses.lines import ends_tokens
+from tokenbox.content.message import InvalidMessage
+from tokenbox.content.results import result_texts, with_results
+from tokenbox.engine.reduction import least, plan
+from tokenbox.engine.window import Action, Limits, Plan, Reason, Step, Window
+from tokenbox.tokenizers.registry import get
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tokenbox.compose.requests import Count, Session
+    from tokenbox.content.items import Item
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+# Plans of which the counter is asked, where sizes are estimates.
+_TRIES: Final = 16
+# A cut that turns out larger than it should be is made again, smaller.
+_CUTS: Final = 4
+HANDLE: Final = 12
+"""Digits of a handle that are shown; any unambiguous beginning of one is understood."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How an item is shown: the caller's value, or a copy of it with shorter results; and how it was read."""
+
+    value: Any
+    item: Item
+
+
+@dataclass(slots=True)
+class CountedWindow:
+    """Items as the caller gave them, in an engine's window, counted by a session.
+
+    ``tokenizer`` cuts texts. ``handles``: the marks of what is left out name its handle, for models that are
+    offered ``expand`` as a tool.
+    """
+
+    session: Session
+    tokenizer: Tokenizer = field(default_factory=lambda: get("chars4"))
+    handles: bool = False
+    window: Window = field(default_factory=Window)
+    given: dict[int, Shown] = field(default_factory=dict)
+    shown: dict[int, Shown] = field(default_factory=dict)
+    sizes: dict[int, int] = field(default_factory=dict)
+    """What each item counted in full when it was counted first, also of those that left."""
+    evicted: dict[int, Shown] = field(default_factory=dict)
+    """What left at the last enforcement, as it was given."""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Texts by their handles: results that are shown shorter."""
+    _grouping: Grouping = field(default_factory=Grouping)
+    _names: dict[str | None, str] = field(default_factory=dict)
+    _share: int = 0
+    _uncounted: list[int] = field(default_factory=list)
+    _forms: dict[tuple[int, int | None], tuple[Shown, int] | None] = field(default_factory=dict)
+
+    # What comes and goes ----------------------------------------------------------------------------------
+
+    def add(self, value: Any, item: Item) -> int:  # noqa: ANN401  # the caller's own object
+        """Take in an item, which is counted when it has to be: its number."""
+        number = self._grouping.take_into(self.window, item, 0)
+        self.given[number] = self.shown[number] = Shown(value, item)
+        self._names.update((call.id, call.name) for message in item.messages for call in message.tool_calls)
+        self._uncounted.append(number)
+        return number
+
+    def drop(self, number: int) -> tuple[int, ...]:
+        """Take an item out, with what belongs to it: the numbers that left."""
+        gone = self.window.drop(number)
+        self.session.remove([one for one in gone if one not in self._uncounted])
+        self._uncounted = [one for one in self._uncounted if one not in gone]
+        self._forget(gone)
+        return gone
+
+    def settle(self) -> Count:
+        """Count what was not counted so far: the count of the request. Raises a ``TokenizerError``."""
+        while self._uncounted:
+            number = self._uncounted[0]
+            self.session.add(number, self.shown[number].item)
+            del self._uncounted[0]
+            self.sizes[number] = self.session.size(number)
+            self.window.change(number, self.sizes[number] + self._share)
+        count = self.session.count()
+        self.window.base += count.total - self.window.total
+        return count
+
+    def _spread_over(self, total: int) -> None:
+        """Where sizes are estimates, give each item an equal share of what they lack, or have too much.
+
+        Texts lack their markers; items counted alone have what a whole request has once. So the first plan is
+        near what fits.
+        """
+        here = list(self.window)
+        if not here:
+            return
+        bare = self.window.total - self.window.base - self._share * len(here)
+        smallest = min(map(self.window.size, here)) - self._share
+        share = max((total - bare) // len(here), -smallest)
+        for number in here if share != self._share else ():
+            self.window.change(number, share - self._share)
+            if self.shown[number] is not self.given[number]:
+                self.window.change_full(number, self.window.full_size(number) + share - self._share)
+        self._share = share
+
+    def count_with(self, session: Session, tokenizer: Tokenizer) -> None:
+        """Another counter counts from now on. If it fails, the one before does."""
+        here = [(number, shown) for number, shown in self.shown.items() if number not in self._uncounted]
+        for number, shown in here:
+            session.add(number, shown.item)
+        full = {
+            number: session.cost(self.given[number].item)
+            for number, shown in here
+            if shown is not self.given[number]
+        }
+        for number, _ in here:
+            self.window.change(number, session.size(number) - self.window.size(number))
+        for number, size in full.items():
+            self.window.change_full(number, size)
+        self.session, self.tokenizer, self._share = session, tokenizer, 0
+        self._forms.clear()
+
+    # What the limits ask for ------------------------------------------------------------------------------
+
+    def enforce(self, limits: Limits) -> list[Step]:
+        """Make the window smaller until the limits hold: the steps; none for a budget that cannot hold."""
+        total = self.settle().total
+        if not self.session.sums and limits.budget is not None and total > limits.budget:
+            self._spread_over(total)
+            self.window.base += total - self.window.total
+        made = self._plan_that_fits(limits)
+        for number, (action, size) in made.sizes.items():
+            form = self._form_of(number, action, size)
+            self.shown[number] = form
+            self.session.replace(number, form.item)
+            if form is not self.given[number]:
+                self._keep_texts(self.given[number].item)
+        if made.left:
+            self.session.remove(made.left)
+        self.window.commit(made)
+        self.evicted = {number: self.given[number] for number in sorted(made.left)}
+        self._forget(made.left)
+        self.settle()
+        return made.steps
+
+    def answer(self, query: str, budget: int) -> list[Step]:
+        """Let leave what ``query`` needs least, until the request is within ``budget``: the steps."""
+        from tokenbox.conversation.relevance import to_leave  # noqa: PLC0415  # only a query needs its words
+
+        self.settle()
+        before = self.window.total
+        if before <= budget:
+            return []
+        parts = self.window.parts()
+        numbers = [number for part in parts for number in part]
+        texts = {n: "\n".join(m.counted_text for m in self.given[n].item.messages) for n in numbers}
+        sizes = {n: self.window.size(n) for n in numbers}
+        room = budget - (before - sum(sizes.values()))
+        gone = to_leave(parts, sizes, texts, max(0, room), query)
+        if not gone:
+            return []
+        self.session.remove(gone)
+        self.window.remove(gone)
+        self._forget(gone)
+        self.settle()
+        return [Step(tuple(gone), Reason.LESS_WORTH, before, self.window.total, before - budget, budget)]
+
+    def least(self, limits: Limits) -> dict[int, int]:
+        """What is left once all is done that the limits allow, with its sizes: what must stay."""
+        made = least(self.window, limits, self)
+        gone = set(made.left)
+        planned = {number: size for number, (_, size) in made.sizes.items()}
+        return {n: planned.get(n, self.window.size(n)) for n in self.window if n not in gone}
+
+    def _plan_that_fits(self, limits: Limits) -> Plan:
+        """A plan; where sizes are estimates, the smallest one found of which the counter says that it fits.
+
+        Each plan corrects the one before by what the counter said of it, between one that does too little and
+        one that does enough.
+        """
+        made = plan(self.window, limits, self)
+        budget = limits.budget
+        if self.session.sums or budget is None or self.window.total <= budget:
+            return made
+        extra, too_little, enough = 0, budget - self.window.total, made.total + self.window.total
+        found, fewest = None, 0
+        for _ in range(_TRIES):
+            over = budget + 1 if made.total > budget else self._total_with(made) - budget
+            if over > 0:
+                too_little, fewest = extra, len(made.steps)
+            else:
+                found, enough = made, extra
+            if found is not None and len(found.steps) <= fewest + 1:
+                break
+            extra = extra + over if too_little < extra + over < enough else (too_little + enough) // 2
+            if not too_little < extra < enough:
+                break
+            made = plan(self.window, limits, self, extra)
+        if found is not None:
+            return found
+        smallest = least(self.window, limits, self)
+        fits = self._total_with(smallest) <= budget
+        return smallest if fits else plan(self.window, replace(limits, budget=None), self)
+
+    def _total_with(self, made: Plan) -> int:
+        """What the counter says that the request counts with the changes of a plan."""
+        return self.session.total_with(self._changes(made))
+
+    def _changes(self, made: Plan) -> Mapping[int, Item | None]:
+        changes: dict[int, Item | None] = dict.fromkeys(made.left)
+        for number, (action, size) in made.sizes.items():
+            changes[number] = self._form_of(number, action, size).item
+        return changes
+
+    # Shorter forms of results: what the engine measures -----------------------------------------------------
+
+    def masked(self, number: int) -> int | None:
+        """The size of an item whose results are one line each."""
+        form = self._form(number, None)
+        return None if form is None else form[1]
+
+    def cut(self, number: int, at_most: int) -> int | None:
+        """The size of an item whose results keep their head and tail, together at most ``at_most``."""
+        form = self._form(number, at_most)
+        return None if form is None else form[1]
+
+    def _form_of(self, number: int, action: Action, size: int) -> Shown:
+        if action is Action.RESTORE:
+            return self.given[number]
+        if action is Action.MASK:
+            form = self._form(number, None)
+        else:
+            sizes = (form for (of, _), form in self._forms.items() if of == number and form is not None)
+            form = next(form for form in sizes if form[1] == size)
+        assert form is not None  # noqa: S101  # the engine was told of its size
+        return form[0]
+
+    def _form(self, number: int, at_most: int | None) -> tuple[Shown, int] | None:
+        """The item masked, or cut to ``at_most``, with its size; None where that cannot be."""
+        key = number, at_most
+        if key not in self._forms:
+            try:
+                self._forms[key] = self._masked(number) if at_most is None else self._cut(number, at_most)
+            except InvalidMessage:  # an object whose results cannot be rewritten stays as it is, or leaves
+                self._forms[key] = None
+        return self._forms[key]
+
+    def _masked(self, number: int) -> tuple[Shown, int]:
+        item = self.given[number].item
+        texts = [self._mark(message.tool_call_id or message.name, message.text) for message in _results(item)]
+        return self._written(number, texts)
+
+    def _mark(self, call: str | None, text: str) -> str:
+        about = "" if self.tokenizer.identity.exact else "~"
+        name = self._names.get(call, call) or "a tool"
+        handle = f"; expand {handle_of(text)[:HANDLE]}" if self.handles else ""
+        return f"[result of {name}, {about}{self.tokenizer.count(text):,} tokens, left out{handle}]"
+
+    def _cut(self, number: int, at_most: int) -> tuple[Shown, int] | None:
+        texts = result_texts(self.given[number].item)
+        sizes = [self.tokenizer.count(text) for text in texts]
+        room = at_most - (self.window.full_size(number) - sum(sizes))
+        for _ in range(_CUTS):
+            cap = _cap(sorted(sizes), room)
+            if cap <= 0:
+                return None
+            made = self._written(number, [ends_tokens(text, cap, self.tokenizer) for text in texts])
+            if made[1] <= at_most:
+                return made
+            room -= made[1] - at_most
+        return None
+
+    def _written(self, number: int, texts: Sequence[str]) -> tuple[Shown, int]:
+        value, item = with_results(self.given[number].value, texts)
+        return Shown(value, item), self.session.cost(item) + self._share
+
+    def _keep_texts(self, item: Item) -> None:
+        self.left_out.update((handle_of(text), text) for text in result_texts(item))
+
+    def _forget(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            del self.given[number], self.shown[number]
+        if numbers:
+            gone = set(numbers)
+            self._forms = {key: form for key, form in self._forms.items() if key[0] not in gone}
+
+
+def handle_of(text: str) -> str:
+    """The handle of what is left out: SHA-256 (hex) of its UTF-8 bytes."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _results(item: Item) -> list[Any]:
+    return [message for message in item.messages if message.role in message.RESULT_ROLES]
+
+
+def _cap(sizes: Sequence[int], room: int) -> int:
+    """The largest cap such that ``sizes``, in rising order, each at most the cap, are within ``room``."""
+    for place, size in enumerate(sizes):
+        share = room // (len(sizes) - place)
+        if size > share:
+            return share
+        room -= size
+    return max(sizes, default=0)

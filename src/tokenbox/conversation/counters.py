@@ -1,0 +1,59 @@
+"""Who counts requests, from what a caller names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tokenbox.compose.requests import RequestCounter
+from tokenbox.conversation.markers import MarkersFormat
+from tokenbox.conversation.pieces import PieceCounter
+from tokenbox.tokenizers.protocol import Tokenizer
+from tokenbox.tokenizers.registry import UNKNOWN, as_tokenizer, get, is_builtin
+
+if TYPE_CHECKING:
+    from tokenbox.conversation.pieces import MediaTokens
+
+Counts = str | Tokenizer | RequestCounter | Callable[[str], int] | None
+"""What counts: a :class:`~tokenbox.compose.requests.RequestCounter`, such as a chat format, whose figures are
+those of whole requests; or what counts texts (a tokenizer's name, a tokenizer, any function from a text to
+its count), to which the markers of the common chat formats are added. A model's name is what counts for
+that model. None is the larger count of two vocabularies and 15 %, an estimate."""
+
+
+class _Models:
+    """Who counts for a model, by its name. Which models there are is known further up."""
+
+    def __init__(self) -> None:
+        self._find: Callable[[str], RequestCounter | None] = lambda name: None  # noqa: ARG005  # nobody
+
+    def look_up_with(self, find: Callable[[str], RequestCounter | None]) -> None:
+        """Ask ``find`` from now on: the counter of a model, None for what is no model's name."""
+        self._find = find
+
+    def counter(self, name: str) -> RequestCounter | None:
+        return self._find(name)
+
+
+MODELS = _Models()
+"""Those of this process."""
+
+
+def counter_of(count: Counts, *, markers: bool = True, media_tokens: MediaTokens = None) -> RequestCounter:
+    """Who counts requests. Raises ``TokenizerError`` for what cannot count."""
+    named = MODELS.counter(count) if isinstance(count, str) and not is_builtin(count) else None
+    counter = count if named is None else named
+    if isinstance(counter, PieceCounter):
+        counter = counter.priced(media_tokens)
+    if not isinstance(counter, RequestCounter):
+        tokenizer = as_tokenizer(UNKNOWN if counter is None else counter)
+        return MarkersFormat(tokenizer, markers=markers, media_tokens=media_tokens)
+    if markers or named is None:
+        return counter
+    return MarkersFormat(tokenizer_of(counter), markers=False, media_tokens=media_tokens)
+
+
+def tokenizer_of(counter: RequestCounter) -> Tokenizer:
+    """What cuts texts into tokens: the counter's own tokenizer, else that of a model nobody knows."""
+    own = getattr(counter, "tokenizer", None)
+    return own if isinstance(own, Tokenizer) else get(UNKNOWN)

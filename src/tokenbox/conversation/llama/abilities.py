@@ -1,0 +1,397 @@
+"""What llama.cpp finds out about a template by trying it (common/jinja/caps.cpp, chat-diff-analyzer.cpp).
+
+:func:`abilities` renders small requests and looks at what the template did with each value;
+:func:`reasoning` compares prompts with and without thoughts.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenbox.conversation.llama.run import Run, Seen
+from tokenbox.conversation.llama.syntax import TemplateError
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Callable, Mapping
+
+    from tokenbox.conversation.llama.run import Program
+
+SPACE: Final = " \t\n\v\f\r"
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What a template can do."""
+
+    string_content: bool
+    typed_content: bool
+    system_role: bool
+    tool_calls: bool
+    object_arguments: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """What stands before and after a thought. ``present`` is llama.cpp's ``mode != NONE``."""
+
+    present: bool = False
+    start: str = ""
+    end: str = ""
+
+
+def _fresh(text: str) -> str:
+    """An equal text with an identity of its own, as every value of llama.cpp has."""
+    return text.encode().decode()
+
+
+def _user(text: str = "User message") -> dict[str, Any]:
+    return {"role": "user", "content": _fresh(text)}
+
+
+def _called(arguments: object) -> list[dict[str, Any]]:
+    call = {
+        "id": "call00001",
+        "type": "function",
+        "function": {"name": "tool1", "arguments": arguments},
+    }
+    return [
+        _user(),
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "content": "Tool response", "tool_call_id": "call00001"},
+        {"role": "assistant", "content": "The tool response was 'tool response'"},
+        _user(),
+    ]
+
+
+def _tools() -> list[dict[str, Any]]:
+    schema = {
+        "type": "object",
+        "properties": {"arg": {"type": "string", "description": "Arg description"}},
+        "required": ["arg"],
+    }
+    function = {"name": _fresh("tool1"), "description": "Tool description", "parameters": schema}
+    return [{"name": "tool", "type": "function", "function": function}]
+
+
+class _Probe:
+    """One request, tried out."""
+
+    def __init__(
+        self, program: Program, now: dt.datetime | None, messages: list[dict[str, Any]], tools: list[Any]
+    ) -> None:
+        for attempt in range(2):
+            self.seen = Seen()
+            self.messages, self.tools = messages, tools
+            variables = {
+                "messages": messages,
+                "tools": tools,
+                "bos_token": "",
+                "eos_token": "",
+                "add_generation_prompt": True,
+            }
+            try:
+                self.text = program.render(variables, Run(now, self.seen))
+            except TemplateError:
+                self.text, self.success = "", False
+            else:
+                self.success = True
+                return
+            # Some templates want a thought with every answer; the server tries once more with empty ones.
+            lacking = [m for m in messages if m["role"] == "assistant" and "reasoning_content" not in m]
+            if attempt or not lacking:
+                return
+            for message in lacking:
+                message["reasoning_content"] = ""
+
+    def used(self, value: object) -> bool:
+        return id(value) in self.seen.used
+
+    def did(self, value: object, *operations: str) -> bool:
+        return any((id(value), operation) in self.seen.operations for operation in operations)
+
+
+def abilities(program: Program, now: dt.datetime | None) -> Abilities:
+    marker = "STRING_MARKER"
+    string_content, typed_content = True, False
+    probe = _Probe(program, now, [_user(marker)], [])
+    content = probe.messages[0]["content"]
+    as_list = probe.did(content, "selectattr", "array_access")
+    typed_content = as_list
+    if not probe.success or (as_list and marker not in probe.text):
+        string_content = False
+    if probe.did(content, "test_is_string"):
+        probe = _Probe(program, now, [{"role": "user", "content": []}], [])
+        content = probe.messages[0]["content"]
+        typed_content |= probe.success and probe.did(content, "selectattr", "array_access")
+
+    system = {"role": "system", "content": _fresh("System message")}
+    probe = _Probe(program, now, [system, _user()], [])
+    system_role = probe.used(system["content"])
+
+    tool_calls, object_arguments = True, False
+    argument = _fresh("value")
+    probe = _Probe(program, now, _called({"arg": argument}), _tools())
+    if probe.success:
+        tool_calls = probe.used(probe.messages[1]["tool_calls"])
+        object_arguments = tool_calls and probe.used(argument)
+    if not object_arguments:
+        probe = _Probe(program, now, _called(_fresh('{"arg": "value"}')), _tools())
+        if not probe.success or not probe.used(probe.messages[1]["tool_calls"]):
+            tool_calls = False
+    return Abilities(string_content, typed_content, system_role, tool_calls, object_arguments)
+
+
+# Reasoning
+
+_USER: Final = "U_USER_MSG Hello END_U"
+_ANSWER: Final = "A_ASST_MSG I can help END_A"
+_THOUGHT: Final = "REASON_PART I am thinking END_R"
+_MARKER: Final = r"(?:<[^>]*>|\[[^\]]*\])"
+_BLANK: Final = r"[ \t\n\v\f\r]*"
+_WRAPPED: Final = re.compile(rf"({_MARKER}{_BLANK}){re.escape(_THOUGHT)}({_BLANK}{_MARKER}{_BLANK})")
+_WRAPPED_IN_CALLS: Final = re.compile(rf"({_MARKER}{_BLANK}){re.escape(_THOUGHT)}{_BLANK}({_MARKER}{_BLANK})")
+_DELIMITED: Final = re.compile(rf"{re.escape(_THOUGHT)}{_BLANK}({_MARKER}{_BLANK})?")
+
+
+@dataclass(slots=True)
+class _Found:
+    present: bool = False
+    start: str = ""
+    end: str = ""
+
+
+def reasoning(render: Callable[[Mapping[str, Any]], str], source: str, *, tool_calls: bool) -> Reasoning:
+    """The marks of thoughts, as the server's automatic parser finds them. ``render`` renders variables."""
+    found = _Found()
+
+    def compare(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[str, str] | None:
+        try:
+            return render(first), render(second)
+        except TemplateError:
+            return None
+
+    _presence(found, compare)
+    _switch(found, compare)
+    if tool_calls:
+        _scope(found, compare)
+    _known(found, source)
+    return Reasoning(found.present, found.start, found.end)
+
+
+def _variables(
+    messages: list[dict[str, Any]],
+    *,
+    prompt: bool = False,
+    thinking: bool = True,
+    tools: Any = None,
+) -> dict[str, Any]:
+    made: dict[str, Any] = {"messages": messages, "enable_thinking": thinking}
+    if tools is not None:
+        made["tools"] = tools
+    if prompt:
+        made["add_generation_prompt"] = True
+    return made
+
+
+def _presence(found: _Found, compare: Callable[..., tuple[str, str] | None]) -> None:
+    """An answer with a thought beside one without."""
+    user = {"role": "user", "content": _USER}
+    answer = {"role": "assistant", "content": _ANSWER}
+    outputs = compare(
+        _variables([user, answer]), _variables([user, {**answer, "reasoning_content": _THOUGHT}])
+    )
+    if outputs is None:
+        return
+    right = split_difference(*outputs)[1]
+    if _THOUGHT not in right:
+        return
+    match = _WRAPPED.search(outputs[1])
+    if match:
+        found.present, found.start, found.end = True, match[1], match[2]
+        return
+    match = _DELIMITED.search(outputs[1])
+    if match and match[1]:
+        found.present, found.end = True, match[1]
+
+
+def _switch(found: _Found, compare: Callable[..., tuple[str, str] | None]) -> None:
+    """Thinking switched off and on."""
+    user = [{"role": "user", "content": _USER}]
+    outputs = compare(
+        _variables(user, prompt=True, thinking=False), _variables(user, prompt=True, thinking=True)
+    )
+    if outputs is None:
+        return
+    left, right = split_difference(*outputs)
+    bare_left, bare_right = left.strip(SPACE), right.strip(SPACE)
+    if not bare_left and right:
+        if bare_right and outputs[1].endswith(bare_right) and not found.start:
+            found.start, found.present = right, True
+    elif not bare_right and left:
+        if bare_left and outputs[0].endswith(bare_left) and not found.end:
+            parts = [part for part in segments(outputs[0]) if part[1].strip(SPACE)]
+            if len(parts) >= 2 and parts[-1][1] == bare_left and parts[-2][0]:
+                found.start = parts[-2][1]
+            found.end, found.present = left, True
+    elif bare_left and bare_right:
+        _tails(found, *outputs)
+    if not found.present and not found.start and found.end:
+        found.present = True
+
+
+def _tails(found: _Found, off: str, on: str) -> None:
+    """One prompt's end may stand in the other with marks of thoughts behind it."""
+    for base, extended in ((on, off), (off, on)):
+        anchor = base[-min(len(base), 64) :] if base else ""
+        place = extended.rfind(anchor)
+        if place < 0 or place + len(anchor) >= len(extended):
+            continue
+        extra = extended[place + len(anchor) :].strip(SPACE)
+        if not extra:
+            continue
+        parts = [part for part in segments(extra) if part[1].strip(SPACE)]
+        if len(parts) == 2 and parts[0][0] and parts[1][0]:
+            found.start = found.start or parts[0][1]
+            found.end = found.end or parts[1][1]
+            found.present = True
+            return
+
+
+def _scope(found: _Found, compare: Callable[..., tuple[str, str] | None]) -> None:
+    """Whether thoughts are shown with calls of tools alone."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "AA_ARG_FST_AA": {"type": "string", "description": "First argument"},
+            "BB_ARG_SND_BB": {"type": "string", "description": "Second argument"},
+        },
+        "required": [],
+    }
+    functions = (("FFF_FIRST_FUN_F", "Test function foo"), ("SSS_SECOND_FUN_S", "Test function bar"))
+    tools = [
+        {"type": "function", "function": {"name": name, "description": about, "parameters": schema}}
+        for name, about in functions
+    ]
+    arguments = {"AA_ARG_FST_AA": "VVVV", "BB_ARG_SND_BB": "XXXX"}
+    call = {
+        "id": "call00001",
+        "type": "function",
+        "function": {"name": "FFF_FIRST_FUN_F", "arguments": arguments},
+    }
+    user = {"role": "user", "content": _USER}
+    said = {"role": "assistant", "content": _ANSWER, "reasoning_content": _THOUGHT}
+    called = {"role": "assistant", "content": None, "reasoning_content": _THOUGHT, "tool_calls": [call]}
+    outputs = compare(_variables([user, said], tools=tools), _variables([user, called], tools=tools))
+    if outputs is None or _THOUGHT in outputs[0] or _THOUGHT not in outputs[1]:
+        return
+    found.present = True
+    match = _WRAPPED_IN_CALLS.search(outputs[1])
+    if match:
+        found.start, found.end = match[1], match[2]
+        return
+    match = _DELIMITED.search(outputs[1])
+    if match:
+        found.end = match[1] or ""
+    else:
+        found.present = False
+
+
+def _known(found: _Found, source: str) -> None:
+    """Templates whose marks the server knows by words of their source."""
+    old_qwen = "content.split('</think>')" in source and "reasoning_content" not in source
+    granite = (
+        "Write your thoughts between <think></think> and write your response between <response></response>"
+    )
+    if (old_qwen and "<SPECIAL_12>" not in source and not found.present) or granite in source:
+        found.present, found.start, found.end = True, "<think>", "</think>"
+    nemotron = ("<SPECIAL_10>", "<SPECIAL_11>", "<SPECIAL_12>", "<TOOL_RESPONSE>")
+    if all(word in source for word in nemotron):
+        found.present, found.start, found.end = True, "<think>\n", "</think>"
+    if "laguna_glm_thinking" in source:
+        found.start, found.end = found.start.strip(SPACE), found.end.strip(SPACE)
+
+
+def segments(text: str) -> list[tuple[bool, str]]:
+    """The text in pieces: those in angle or square brackets are markers."""
+    found: list[tuple[bool, str]] = []
+    opener, border = "", 0
+    for place, letter in enumerate(text):
+        if not opener and letter in "<[":
+            if border < place:
+                found.append((False, text[border:place]))
+            border, opener = place, letter
+        elif opener and letter == (">" if opener == "<" else "]"):
+            found.append((True, text[border : place + 1]))
+            border, opener = place + 1, ""
+    if border < len(text):
+        found.append((False, text[border:]))
+    return found
+
+
+def split_difference(left: str, right: str) -> tuple[str, str]:
+    """What stands in the one text and not in the other, by whole segments (``calculate_diff_split``)."""
+    a, b = segments(left), segments(right)
+    if not a or not b:
+        return (left if not b else "", right if not a else "")
+    first_a, last_a, first_b, last_b = 0, len(a) - 1, 0, len(b) - 1
+    done_a = done_b = False
+    prefix = suffix = ""
+    while first_a != last_a and first_b != last_b:
+        advanced = False
+        if a[first_a] == b[first_b]:
+            prefix += a[first_a][1]
+            first_a += 1
+            first_b += 1
+            advanced = True
+        if a[last_a] == b[last_b]:
+            suffix = a[last_a][1] + suffix
+            if first_a != last_a:
+                last_a -= 1
+            else:
+                done_a = True
+            if first_b != last_b:
+                last_b -= 1
+            else:
+                done_b = True
+            advanced = True
+        if not advanced:
+            break
+    if first_a == last_a and first_b != last_b:
+        if a[first_a] == b[last_b]:
+            last_b -= 1
+            done_a = True
+        elif a[first_a] == b[first_b]:
+            first_b += 1
+            done_a = True
+    elif first_b == last_b and first_a != last_a:
+        if a[last_a] == b[first_b]:
+            last_a -= 1
+            done_b = True
+        elif a[first_a] == b[first_b]:
+            first_a += 1
+            done_b = True
+    elif first_a == last_a and first_b == last_b and a[first_a] == b[first_b] and a[first_a][0]:
+        done_a = done_b = True
+    shared_end = not a[last_a][0] and not b[last_b][0]
+    shared_start = not a[first_a][0] and not b[first_b][0]
+    rest_a = "".join(part[1] for part in a[first_a : last_a + (not done_a)])
+    rest_b = "".join(part[1] for part in b[first_b : last_b + (not done_b)])
+    end = _common(rest_a[::-1], rest_b[::-1]) if shared_end else 0
+    start = _common(rest_a[: len(rest_a) - end], rest_b[: len(rest_b) - end]) if shared_start else 0
+    only_a, only_b = rest_a[start : len(rest_a) - end], rest_b[start : len(rest_b) - end]
+    if not only_a and only_b and right.startswith(left):
+        only_b = right[len(left) :]
+    return only_a, only_b
+
+
+def _common(left: str, right: str) -> int:
+    """How many characters two texts begin with alike."""
+    size = 0
+    for one, other in zip(left, right, strict=False):
+        if one != other:
+            break
+        size += 1
+    return size

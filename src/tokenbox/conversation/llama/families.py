@@ -1,0 +1,437 @@
+"""The templates that a llama.cpp server treats in ways of their own (common/parsers, common/chat.cpp).
+
+A family is recognized by words of the template's source, the first that matches. It may change the messages
+before they are rendered, add variables, and says how an answer is begun that is to be continued.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenbox.conversation.llama.syntax import TemplateError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+Messages = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """An answer that is to be continued. ``in_content``: its thoughts are over."""
+
+    text: str
+    reasoning: str
+    in_content: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What a family may look at beside the messages. ``opening`` renders what opens an answer."""
+
+    source: str
+    variables: Mapping[str, Any]
+    schema: Any
+    thinking: bool
+    prompt: str
+    opening: Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One of them.
+
+    ``adjust`` rewrites the messages (``one_by_one`` if each for itself), ``add`` gives further variables,
+    ``finish`` ends the prompt.
+    """
+
+    name: str
+    matches: Callable[[str], bool]
+    begin: Callable[[Begun, Situation], str]
+    thinks: Callable[[str], bool] = lambda source: True
+    adjust: Callable[[Messages, Mapping[str, Any], str], Messages] | None = None
+    add: Callable[[Any, str], dict[str, Any]] = lambda schema, source: {}
+    finish: Callable[[str, bool], str] = lambda prompt, opened: prompt
+    one_by_one: bool = True
+
+
+def _tagged(opening: str, closing: str) -> Callable[[Begun, Situation], str]:
+    """An answer that begins with a thought, empty or not."""
+
+    def begin(begun: Begun, _: Situation) -> str:
+        return opening + begun.reasoning + (closing + begun.text if begun.in_content else "")
+
+    return begin
+
+
+def _plain(opening: str) -> Callable[[Begun, Situation], str]:
+    def begin(begun: Begun, _: Situation) -> str:
+        return opening + begun.text
+
+    return begin
+
+
+def _all(*words: str, without: str | None = None) -> Callable[[str], bool]:
+    return lambda source: all(word in source for word in words) and (without is None or without not in source)
+
+
+def _never(_: str) -> bool:
+    return False
+
+
+# GPT-OSS, LLM-jp, LFM2
+
+
+def _as_thinking(messages: Messages, *, calls_only: bool) -> Messages:
+    """Thoughts under the name that the template reads."""
+    made = []
+    for message in messages:
+        copy = dict(message)
+        if isinstance(copy.get("reasoning_content"), str):
+            copy["thinking"] = copy["reasoning_content"]
+            if calls_only and copy.get("tool_calls"):
+                copy.pop("content", None)
+        made.append(copy)
+    return made
+
+
+def _harmony(messages: Messages, _: Mapping[str, Any], _source: str) -> Messages:
+    return _as_thinking(messages, calls_only=True)
+
+
+def _lfm2(messages: Messages, _: Mapping[str, Any], _source: str) -> Messages:
+    return _as_thinking(messages, calls_only=False)
+
+
+RETURN: Final = "<|return|>"
+
+
+def no_return(prompt: str, opened: bool) -> str:  # noqa: FBT001  # whether an answer is opened
+    """Without an opened answer the last ``<|return|>`` is an ``<|end|>``."""
+    before, found, after = prompt.rpartition(RETURN)
+    return prompt if opened or not found else f"{before}<|end|>{after}"
+
+
+# Ministral 3
+
+
+def _blocks(messages: Messages, _: Mapping[str, Any], _source: str) -> Messages:
+    """System messages and answers as lists of thoughts and texts."""
+    made = []
+    for message in messages:
+        if message.get("role", "") not in {"system", "assistant"}:
+            made.append(message)
+            continue
+        copy, content = dict(message), []
+        if isinstance(copy.get("reasoning_content"), str):
+            content.append({"type": "thinking", "thinking": copy["reasoning_content"]})
+        given = copy.get("content")
+        if isinstance(given, str):
+            content.append({"type": "text", "text": given})
+        elif isinstance(given, list):
+            content += given
+        copy["content"] = content
+        copy.pop("reasoning_content", None)
+        made.append(copy)
+    return made
+
+
+# K2 Horizon
+
+
+def _with_thoughts(messages: Messages, _: Mapping[str, Any], _source: str) -> Messages:
+    return [
+        {**message, "reasoning_content": ""}
+        if message.get("role") == "assistant" and "reasoning_content" not in message
+        else message
+        for message in messages
+    ]
+
+
+def _k2_horizon(begun: Begun, situation: Situation) -> str:
+    effort = situation.variables.get("reasoning_effort", "high")
+    off = not situation.thinking and "enable_thinking" in situation.source
+    tag = "ifm|think"
+    if not off:
+        tag = {"medium": "ifm|think_fast", "low": "ifm|think_faster"}.get(effort, tag)
+    opened = f"<|ifm|im_start|>assistant\n<{tag}>\n{begun.reasoning}"
+    return opened + (f"</{tag}>{begun.text}" if begun.in_content else "")
+
+
+# DeepSeek 3.2 and 4
+
+
+def _is_deepseek_4(source: str) -> bool:
+    return "function_calls" not in source
+
+
+def _results_in_order(messages: Messages, _: Mapping[str, Any], source: str) -> Messages:
+    """DeepSeek 4 has the results of tools in the order of their calls."""
+    if not _is_deepseek_4(source):
+        return messages
+    made, order, place = list(messages), {}, 0
+    while place < len(made):
+        message = made[place]
+        role = message.get("role", "")
+        if role == "assistant" and message.get("tool_calls"):
+            calls = message["tool_calls"]
+            order = {call["id"]: number for number, call in enumerate(calls) if call.get("id")}
+        if role not in {"user", "tool"}:
+            place += 1
+            continue
+        end = place
+        while end < len(made) and made[end].get("role", "") in {"user", "tool"}:
+            end += 1
+        results = [at for at in range(place, end) if made[at]["role"] == "tool"]
+        if len(results) > 1 and order:
+            ranked = sorted(
+                (made[at] for at in results), key=lambda m: order.get(m.get("tool_call_id", ""), 0)
+            )
+            for at, result in zip(results, ranked, strict=True):
+                made[at] = result
+        place = end
+    return made
+
+
+def _deepseek_format(schema: Any, source: str) -> dict[str, Any]:
+    return {"response_format": schema} if _is_deepseek_4(source) and isinstance(schema, dict) else {}
+
+
+def _deepseek(begun: Begun, situation: Situation) -> str:
+    if _is_deepseek_4(situation.source) and not begun.reasoning:
+        return "<｜Assistant｜></think>" + (begun.text if begun.in_content else "")
+    opened = "<｜Assistant｜><think>" + begun.reasoning
+    return opened + ("</think>" + begun.text if begun.in_content else "")
+
+
+# Gemma 4
+
+
+def _gemma4_turns(messages: Messages, _: Mapping[str, Any], _source: str) -> Messages:
+    """For older templates: calls, their results and the answer to them are one message."""
+    made: Messages = []
+    place = 0
+    while place < len(messages):
+        message = messages[place]
+        calls = message.get("tool_calls")
+        if message.get("role") != "assistant" or not calls:
+            made.append(message)
+            place += 1
+            continue
+        turn: dict[str, Any] = {"role": "assistant", "tool_calls": list(calls)}
+        responses: list[dict[str, Any]] = []
+        place += 1
+        while place < len(messages) and messages[place].get("role", "") == "tool":
+            responses.append(_gemma4_response(messages[place], calls, len(responses)))
+            place += 1
+        if responses:
+            turn["tool_responses"] = responses
+        if place < len(messages) and messages[place].get("role", "") == "assistant":
+            following = messages[place]
+            if not following.get("tool_calls") and following.get("content"):
+                turn["content"] = following["content"]
+                place += 1
+        if isinstance(message.get("reasoning_content"), str):
+            turn["reasoning_content"] = message["reasoning_content"]
+        made.append(turn)
+    return made
+
+
+def _gemma4_response(message: Mapping[str, Any], calls: list[Any], place: int) -> dict[str, Any]:
+    response = message.get("content")
+    if isinstance(response, str):
+        with contextlib.suppress(ValueError, RecursionError):
+            response = json.loads(response, parse_constant=_no_constant)
+    name = calls[place]["function"].get("name", "") if place < len(calls) else ""
+    return {"name": name or message.get("tool_call_id", ""), "response": response}
+
+
+def _no_constant(constant: str) -> object:
+    raise ValueError(constant)
+
+
+def _gemma4(begun: Begun, situation: Situation) -> str:
+    opened = "<|turn>model\n" if situation.prompt.endswith("<turn|>\n") else ""
+    opened += "<|channel>thought\n" + begun.reasoning
+    return opened + ("<channel|>" + begun.text if begun.in_content else "")
+
+
+def _gemma4_turn(prompt: str, opened: bool) -> str:  # noqa: FBT001  # whether an answer is opened
+    return prompt + "<|turn>model\n" if opened and prompt.endswith("<turn|>\n") else prompt
+
+
+# MiniMax M3, Qwen3 Coder
+
+
+def _minimax(begun: Begun, situation: Situation) -> str:
+    opened = situation.opening() + "<mm:think>" + begun.reasoning
+    return opened + ("</mm:think>" + begun.text if begun.in_content else "")
+
+
+def _qwen3_coder(begun: Begun, situation: Situation) -> str:
+    opened = "<|im_start|>assistant\n"
+    if "<think>" in situation.source:
+        opened += "<think>\n" + begun.reasoning + ("\n</think>\n\n" if begun.in_content else "")
+    return opened + (begun.text if begun.in_content else "")
+
+
+# TranslateGemma
+
+
+def _translation(messages: Messages, variables: Mapping[str, Any], _source: str) -> Messages:
+    languages = {key: variables.get(key, "en-GB") for key in ("source_lang_code", "target_lang_code")}
+    if not all(isinstance(language, str) for language in languages.values()):
+        raise TemplateError("llama.cpp takes only texts as source_lang_code and target_lang_code.")
+    made = []
+    for message in messages:
+        if message.get("role", "") == "user":
+            content = message.get("content")
+            text = content if isinstance(content, str) else ""
+            for part in content if isinstance(content, list) else ():
+                text += ("\n" if text else "") + part.get("text", "")
+            message = {**message, "content": [{"type": "text", "text": text, **languages}]}  # noqa: PLW2901
+        made.append(message)
+    return made
+
+
+FAMILIES: Final = (
+    Family(
+        "Ministral 3",
+        _all("[SYSTEM_PROMPT]", "[TOOL_CALLS]", "[ARGS]", without="[CALL_ID]"),
+        _tagged("[THINK]", "[/THINK]"),
+        adjust=_blocks,
+    ),
+    Family(
+        "LLM-jp Harmony",
+        _all("chat_format=llm-jp-harmony-v1"),
+        _tagged(
+            "<|start|>assistant<|channel|>analysis<|message|>",
+            "<|end|><|start|>assistant<|channel|>final<|message|>",
+        ),
+        adjust=_harmony,
+        finish=no_return,
+    ),
+    Family(
+        "GPT-OSS",
+        _all("<|channel|>"),
+        _tagged(
+            "<|start|>assistant<|channel|>analysis<|message|>",
+            "<|end|><|start|>assistant<|channel|>final<|message|>",
+        ),
+        adjust=_harmony,
+        finish=no_return,
+    ),
+    Family(
+        "Muse Glimmer",
+        _all("<atem:function_calls>", "<|eom|>"),
+        _tagged("<|start|>assistant to=self<|message|>", "<|eom|><|start|>assistant to=user<|message|>"),
+    ),
+    Family(
+        "Functionary 3.2",
+        _all(">>>all", ">>>${recipient}"),
+        _plain("<|start_header_id|>assistant<|end_header_id|>\n\n>>>all\n"),
+        thinks=_never,
+    ),
+    Family(
+        "Kimi K2 Thinking",
+        _all("<|tool_calls_section_begin|>", "<|tool_call_begin|>"),
+        _tagged("<|im_assistant|>assistant<|im_middle|><think>", "</think>"),
+    ),
+    Family(
+        "Kimi K3",
+        _all("<|open|>", "<|close|>", "<|end_of_msg|>"),
+        _tagged(
+            '<|open|>message role="assistant"<|sep|><|open|>think<|sep|>',
+            "<|close|>think<|sep|><|open|>response<|sep|>",
+        ),
+    ),
+    Family("K2 Horizon", _all("<|ifm|im_start|>", "<ifm|tool_calls>"), _k2_horizon, adjust=_with_thoughts),
+    Family(
+        "Ling 3",
+        _all("<role>ASSISTANT</role>", "<arg_key>"),
+        _tagged("<role>ASSISTANT</role>\n<think>", "</think>"),
+    ),
+    Family(
+        "Cohere2 MoE",
+        _all("<|START_TEXT|>", "<|START_ACTION|>"),
+        _tagged(
+            "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|><|START_THINKING|>", "<|END_THINKING|><|START_TEXT|>"
+        ),
+    ),
+    Family(
+        "LFM2",
+        _all("<|tool_list_start|>", "<|tool_list_end|>"),
+        _tagged("<|im_start|>assistant\n<think>", "</think>"),
+        adjust=_lfm2,
+    ),
+    Family(
+        "LFM2.5",
+        _all("List of tools: [", without="<|tool_list_start|>"),
+        _tagged("<|im_start|>assistant\n<think>", "</think>"),
+        adjust=_lfm2,
+    ),
+    Family(
+        "GigaChat 3",
+        _all("<|role_sep|>", "<|message_sep|>", without="<|function_call|>"),
+        _plain("assistant<|role_sep|>\n"),
+        thinks=_never,
+    ),
+    Family("MiniMax M3", _all("]<]minimax[>[", "<tool_call>", "<invoke name="), _minimax),
+    Family(
+        "DeepSeek 3.2 and 4",
+        lambda source: (
+            "dsml_token" in source
+            and "DSML" in source
+            and ("function_calls" in source or "tool_calls" in source)
+        ),
+        _deepseek,
+        adjust=_results_in_order,
+        one_by_one=False,
+        add=_deepseek_format,
+    ),
+    Family(
+        "Gemma 4",
+        _all("'<|tool_call>call:'", "{#- OpenAI Chat Completions:"),
+        _gemma4,
+        finish=_gemma4_turn,
+    ),
+    Family(
+        "Gemma 4 (older)",
+        _all("'<|tool_call>call:'"),
+        _gemma4,
+        adjust=_gemma4_turns,
+        one_by_one=False,
+        finish=_gemma4_turn,
+    ),
+    Family(
+        "MiniCPM5",
+        _all("Tool usage guidelines:", '<function name="', '<param name="'),
+        _tagged("<|im_start|>assistant\n<think>\n", "\n</think>\n\n"),
+    ),
+    Family(
+        "TranslateGemma",
+        _all("[source_lang_code]", "[target_lang_code]"),
+        _plain("<start_of_turn>model\n"),
+        thinks=_never,
+        adjust=_translation,
+    ),
+    Family(
+        "Qwen3 Coder",
+        _all(
+            "<tool_call>",
+            "<function=",
+            "<parameter=",
+            without="'<tool_call><function=' ~ tool_call.name ~ '>'",
+        ),
+        _qwen3_coder,
+        thinks=lambda source: "<think>" in source,
+    ),
+)
+"""In the order in which the server looks. Every other template goes the way of its automatic parser."""
+
+
+def family_of(source: str) -> Family | None:
+    return next((family for family in FAMILIES if family.matches(source)), None)

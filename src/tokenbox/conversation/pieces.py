@@ -1,0 +1,274 @@
+"""Counters whose count of a request is the sum of its parts, and the running count of a conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from typing import TYPE_CHECKING, Literal, Self
+
+from tokenbox.compose.bound import Bound
+from tokenbox.compose.requests import By, Cost, Count, CountsSessions
+from tokenbox.content.message import Message, Object, Part, Role, UndeclaredCost
+from tokenbox.content.request import Request
+from tokenbox.conversation.counting import CountsMessages
+from tokenbox.errors import TokenboxError, TokenizerError
+from tokenbox.integers import whole
+from tokenbox.tokenizers.registry import UNKNOWN, get
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from tokenbox.compose.requests import RequestCounter, Session
+    from tokenbox.content.items import Item
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+MEDIA = 1_000
+"""What an image, a file or a recording is taken to cost where the caller does not say it: an estimate."""
+
+MediaTokens = int | Callable[[Part], int] | Literal["declared"] | None
+"""What an image, a file or a recording costs: a number, or a function of the part. ``"declared"`` takes the
+part's own key ``tokens``: for callers who wrote it, since a client may write what it likes. None is an
+estimate of :data:`MEDIA` each."""
+
+
+class PieceCounter(CountsMessages):
+    """Counts each message by itself, and what is sent beside messages. A subclass has the rules.
+
+    ``tokenizer`` cuts the texts. Thread-safe, as tokenizers are.
+    """
+
+    by: By
+
+    def __init__(self, tokenizer: Tokenizer, media_tokens: MediaTokens = None) -> None:
+        self.tokenizer = tokenizer
+        self.media_tokens = media_tokens
+        self.bound = Bound(tokenizer)
+
+    def piece(self, message: Message) -> Cost:
+        """What a message adds. Raises ``TokenizerError``."""
+        raise NotImplementedError
+
+    def frame(self, request: Request) -> Cost:
+        """What the request costs without its messages."""
+        raise NotImplementedError
+
+    def prompt(self, prompt: str | tuple[int | str, ...]) -> Cost:
+        """What one prompt of a completion or an embedding costs."""
+        raise NotImplementedError
+
+    def count_request(self, request: Request) -> Count:
+        if request.prompts:
+            return self._of_prompts(request)
+        pieces = [self.piece(message) for message in request.messages]
+        last = request.messages[-1] if request.messages else None
+        return self.whole([self.frame(request), *pieces], last)
+
+    def whole(self, costs: Iterable[Cost], last: Message | None) -> Count:
+        """The count of a request of these parts, whose last message is ``last``."""
+        total = at_most = 0
+        exact = not _is_prefill(last)
+        for cost in costs:
+            total += cost.total
+            at_most += cost.at_most
+            exact = exact and cost.exact
+        return Count(total, exact, total if exact else max(total, at_most), self.by)
+
+    def priced(self, media_tokens: MediaTokens) -> Self:
+        """The same counter with these costs of images and files; itself where none are given."""
+        if media_tokens is None:
+            return self
+        other = copy(self)
+        other.media_tokens = media_tokens
+        return other
+
+    def session(self) -> Session:
+        return PieceSession(self)
+
+    def message_sizes(self, messages: Sequence[Message]) -> list[int]:
+        """What each message adds."""
+        return [self.piece(Message.of(message)).total for message in messages]
+
+    def media(self, message: Message) -> int:
+        """What the images and files of a message cost. Raises :class:`UndeclaredCost`."""
+        return sum(map(self._media_part, message.media))
+
+    def _media_part(self, part: Part) -> int:
+        given = self.media_tokens
+        if given == "declared":
+            cost = part.tokens
+        elif callable(given):
+            cost = given(part)
+        else:
+            cost = MEDIA if given is None else given
+        if cost is None:
+            raise UndeclaredCost(
+                f'this {part.kind.value} does not declare its cost. Add "tokens": N to the part, or give '
+                "media_tokens as a number or as a function of the part.",
+                kind=part.kind.value,
+            )
+        number = whole(cost)
+        if number is None or number < 0:
+            raise TokenizerError(f"media_tokens gave {cost!r}; a count is an integer, 0 or more.")
+        return number
+
+    def _of_prompts(self, request: Request) -> Count:
+        costs = [self.prompt(prompt) for prompt in request.prompts]
+        frame = Cost(0, 0, exact=True)
+        if request.fields:
+            fields = self.frame(request)
+            frame = Cost(fields.total, fields.at_most, exact=False)
+        count = self.whole([frame, *costs], None)
+        if len(costs) == 1:
+            return count
+        largest = max(cost.total for cost in costs) + frame.total
+        return Count(count.total, count.exact, count.at_most, count.by, largest)
+
+
+def _is_prefill(last: Message | None) -> bool:
+    """Whether the model is to go on with an answer: what that costs is published by nobody."""
+    return last is not None and last.role is Role.ASSISTANT and not last.tool_calls
+
+
+class PieceSession:
+    """A conversation counted by a :class:`PieceCounter`: each message once in its life."""
+
+    sums = True
+
+    def __init__(self, counter: PieceCounter) -> None:
+        self._counter = counter
+        self._head: tuple[Item, ...] = ()
+        self._frame = Request()
+        self._fixed: list[Cost] = [counter.frame(self._frame)]
+        self._costs: dict[int, Cost] = {}
+        self._last: dict[int, Message | None] = {}
+        self._total = self._at_most = self._inexact = 0
+
+    def frame(self, head: Sequence[Item], tools: Sequence[Object] = (), fields: Object | None = None) -> None:
+        frame = Request(tools=tuple(tools), fields=Object() if fields is None else fields)
+        fixed = [self._counter.frame(frame), *(self._cost(item) for item in head)]
+        self._head, self._frame, self._fixed = tuple(head), frame, fixed
+
+    def add(self, number: int, item: Item) -> None:
+        cost = self._cost(item)
+        self._costs[number] = cost
+        self._last[number] = item.messages[-1] if item.messages else None
+        self._total += cost.total
+        self._at_most += cost.at_most
+        self._inexact += not cost.exact
+
+    def replace(self, number: int, item: Item) -> None:
+        cost, before = self._cost(item), self._costs[number]
+        self._costs[number] = cost
+        self._last[number] = item.messages[-1] if item.messages else None
+        self._total += cost.total - before.total
+        self._at_most += cost.at_most - before.at_most
+        self._inexact += before.exact - cost.exact
+
+    def remove(self, numbers: Collection[int]) -> None:
+        for number in numbers:
+            cost = self._costs.pop(number)
+            del self._last[number]
+            self._total -= cost.total
+            self._at_most -= cost.at_most
+            self._inexact -= not cost.exact
+
+    def count(self) -> Count:
+        last = next(reversed(self._last.values()), None)
+        if not self._last and self._head:
+            last = self._head[-1].messages[-1]
+        here = Cost(self._total, self._at_most, not self._inexact)
+        return self._counter.whole([*self._fixed, here], last)
+
+    def total_with(self, changes: Mapping[int, Item | None]) -> int:
+        before = sum(self._costs[number].total for number in changes)
+        after = sum(self._cost(item).total for item in changes.values() if item is not None)
+        return self._total - before + after + sum(cost.total for cost in self._fixed)
+
+    def size(self, number: int) -> int:
+        return self._costs[number].total
+
+    def cost(self, item: Item) -> int:
+        return self._cost(item).total
+
+    def _cost(self, item: Item) -> Cost:
+        costs = [self._counter.piece(message) for message in item.messages]
+        raw = 0 if item.verbatim else self._counter.bound.value(item.raw, media=True)
+        return Cost(
+            sum(cost.total for cost in costs),
+            raw + sum(cost.at_most for cost in costs),
+            item.verbatim and all(cost.exact for cost in costs),
+        )
+
+
+class WholeSession:
+    """A conversation counted request by request, by a counter of which nothing else is known."""
+
+    sums = False
+
+    def __init__(self, counter: RequestCounter) -> None:
+        self._counter = counter
+        self._head: tuple[Item, ...] = ()
+        self._tools: tuple[Object, ...] = ()
+        self._fields = Object()
+        self._items: dict[int, Item] = {}
+        self._count: Count | None = None
+
+    def frame(self, head: Sequence[Item], tools: Sequence[Object] = (), fields: Object | None = None) -> None:
+        self._head, self._tools = tuple(head), tuple(tools)
+        self._fields = Object() if fields is None else fields
+        self._count = None
+
+    def add(self, number: int, item: Item) -> None:
+        self._items[number] = item
+        self._count = None
+
+    def replace(self, number: int, item: Item) -> None:
+        self._items[number] = item
+        self._count = None
+
+    def remove(self, numbers: Collection[int]) -> None:
+        for number in numbers:
+            del self._items[number]
+        self._count = None
+
+    def count(self) -> Count:
+        if self._count is None:
+            self._count = self._counter.count_request(self._request({}))
+        return self._count
+
+    def total_with(self, changes: Mapping[int, Item | None]) -> int:
+        return self._counter.count_request(self._request(changes)).total if changes else self.count().total
+
+    def size(self, number: int) -> int:
+        return self.cost(self._items[number])
+
+    def cost(self, item: Item) -> int:
+        """By the counter's own ``item_size`` if it has one; else as a request of its own."""
+        own = getattr(self._counter, "item_size", None)
+        if callable(own):
+            return int(own(item))
+        try:
+            return self._counter.count_request(_request([item])).total
+        except TokenboxError:  # a template may ask for a question before an answer
+            return sum(get(UNKNOWN).count_batch([message.counted_text for message in item.messages]))
+
+    def _request(self, changes: Mapping[int, Item | None]) -> Request:
+        shown = (changes.get(number, item) for number, item in self._items.items())
+        here = [item for item in shown if item is not None]
+        return _request([*self._head, *here], self._tools, self._fields)
+
+
+def _request(items: Sequence[Item], tools: tuple[Object, ...] = (), fields: Object | None = None) -> Request:
+    return Request(
+        tuple(message for item in items for message in item.messages),
+        tools,
+        fields=Object() if fields is None else fields,
+        places=tuple(place for place, item in enumerate(items) for _ in item.messages),
+        verbatim=all(item.verbatim for item in items),
+        raw=tuple(item.raw for item in items if not item.verbatim),
+    )
+
+
+def open_session(counter: RequestCounter) -> Session:
+    """The running count of a conversation, as fast as the counter allows."""
+    return counter.session() if isinstance(counter, CountsSessions) else WholeSession(counter)

@@ -1,0 +1,146 @@
+"""OpenAI's chat format by its published rules."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from tokenbox.compose.remembered import COUNTS
+from tokenbox.compose.requests import By, Cost
+from tokenbox.content.message import Message, Object, Role, thaw
+from tokenbox.conversation.pieces import PieceCounter
+from tokenbox.tokenizers.protocol import TokenizerIdentity
+from tokenbox.tokenizers.registry import get
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tokenbox.content.message import Frozen
+    from tokenbox.content.request import Request
+    from tokenbox.conversation.pieces import MediaTokens
+
+OLDER: Final = ("gpt-4-", "gpt-3.5-turbo", "gpt-35-turbo")
+PUBLISHED: Final = ("gpt-4o", *OLDER)
+# The rules for messages of these keys and roles were checked against the API by those who published them.
+_PROVEN_KEYS: Final = frozenset(("role", "content", "name"))
+_PROVEN_ROLES: Final = frozenset((Role.SYSTEM, Role.USER, Role.ASSISTANT))
+_PER_MESSAGE: Final = 3
+_PER_REPLY: Final = 3
+_PER_FORM: Final = 24  # around the schema of an answer
+
+
+class OpenAIFormat(PieceCounter):
+    """3 tokens for each message beside its role and text, 1 more for a name, 3 that prime the reply.
+
+    Exact for messages of texts to the models for which that is published. Of tools, calls, parts and other
+    fields the rules are estimates, and for models after GPT-4o all are.
+    Source: the OpenAI Cookbook, "How to count tokens with tiktoken".
+    """
+
+    by = By.PUBLISHED
+
+    def __init__(self, *, older: bool, published: bool, media_tokens: MediaTokens = None) -> None:
+        super().__init__(get("cl100k_base" if older else "o200k_base"), media_tokens)
+        self._function = 10 if older else 7  # what a function costs to begin with
+        inner = self.tokenizer.identity
+        digest = hashlib.sha256(f"openai/2:{inner.fingerprint}:{self._function}".encode()).hexdigest()
+        self.identity = TokenizerIdentity(f"{inner.name} openai", "2", digest, published)
+
+    @classmethod
+    def rules(cls, model: str) -> tuple[bool, bool]:
+        """Whether the model is an older one, and whether its rules are published."""
+        known = f"{model}-"
+        return known.startswith(OLDER), known.startswith(PUBLISHED)
+
+    def piece(self, message: Message) -> Cost:
+        content = message.content
+        if isinstance(content, str) and len(message.source) == 2:  # noqa: PLR2004  # role and content
+            total = _PER_MESSAGE + self._count([message.role.value, content])
+            if self.identity.exact and message.role in _PROVEN_ROLES:
+                return Cost(total, total, exact=True)
+            return Cost(total, max(total, self.bound.message(message)), exact=False)
+        texts = [message.role.value, message.text, message.reasoning]
+        if message.name is not None:
+            texts.append(message.name)
+        for call in message.tool_calls:
+            texts += [call.name, call.arguments]
+        total = _PER_MESSAGE * (1 + len(message.tool_calls)) + (message.name is not None)
+        total += self._count(texts) + self.media(message)
+        exact = self.identity.exact and message.role in _PROVEN_ROLES and _is_proven(message)
+        return Cost(total, total if exact else max(total, self.bound.message(message)), exact)
+
+    def frame(self, request: Request) -> Cost:
+        total = _PER_REPLY + self._tools(request.tools)
+        for name, value in request.fields:
+            total += _PER_FORM + self._count([name, json.dumps(thaw(value), ensure_ascii=False)])
+        exact = self.identity.exact and request.verbatim and not request.tools and not request.fields
+        return Cost(total, max(total, self.bound.frame(request)), exact)
+
+    def prompt(self, prompt: str | tuple[int | str, ...]) -> Cost:
+        """A text is sent as it is, and token ids are counted already."""
+        exact = self.tokenizer.identity.exact
+        if isinstance(prompt, str):
+            total = self._count([prompt])
+        else:
+            texts = [item for item in prompt if isinstance(item, str)]
+            total = len(prompt) - len(texts) + self._count(texts)
+            exact = exact and not texts
+        return Cost(total, total if exact else max(total, self.bound.prompt(prompt)), exact)
+
+    def _count(self, texts: Sequence[str]) -> int:
+        return sum(COUNTS.each(self.tokenizer, [text for text in texts if text]))
+
+    def _tools(self, tools: Sequence[Object]) -> int:
+        if not tools:
+            return 0
+        total = 12
+        for tool in tools:
+            given = dict(tool)
+            function = _fields(given.get("function", tool))
+            total += self._function + self._count([_line(function.get("name", ""), function)])
+            total += self._properties(function.get("parameters"))
+        return total
+
+    def _properties(self, schema: Frozen) -> int:
+        """The properties of a schema, and of the schemas in it."""
+        given = _fields(schema)
+        if not given:
+            return 0
+        properties = _fields(given.get("properties"))
+        total = 3 if properties else 0
+        for key, inner in properties.items():
+            about = _fields(inner)
+            total += 3 + self._count([_line(f"{key}:{about.get('type', '')}", about)])
+            total += self._properties(inner)
+        values = given.get("enum")
+        if isinstance(values, tuple):
+            total += -3 + sum(3 + self._count([str(value)]) for value in values)
+        for key in ("items", "additionalProperties"):
+            total += self._properties(given.get(key))
+        for key in ("anyOf", "oneOf", "allOf"):
+            options = given.get(key)
+            total += sum(map(self._properties, options)) if isinstance(options, tuple) else 0
+        for key in ("$defs", "definitions"):
+            total += sum(map(self._properties, _fields(given.get(key)).values()))
+        return total
+
+
+def _is_proven(message: Message) -> bool:
+    return isinstance(message.content, str) and _PROVEN_KEYS.issuperset(key for key, _ in message.source)
+
+
+def _line(name: object, about: dict[str, Frozen]) -> str:
+    return f"{name}:{str(about.get('description', '')).rstrip('.')}"
+
+
+def _fields(value: Frozen) -> dict[str, Frozen]:
+    """The JSON object, empty if it is none."""
+    return dict(value) if isinstance(value, Object) else {}
+
+
+@cache
+def openai_format(older: bool, published: bool) -> OpenAIFormat:  # noqa: FBT001  # a key
+    """One format for all models of the same rules."""
+    return OpenAIFormat(older=older, published=published)

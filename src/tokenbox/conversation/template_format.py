@@ -1,0 +1,270 @@
+"""Requests counted here: a chat template, a vocabulary, and the rules of the server that uses them.
+
+A count is exact where that is proven: template, vocabulary and rules are in the table that the corpus command
+writes (``llama/verified.json``), and the request has nothing that the proof does not cover.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenbox.compose.bound import Bound
+from tokenbox.compose.requests import By, Count
+from tokenbox.content.message import Message, thaw
+from tokenbox.conversation.counting import CountsMessages
+from tokenbox.conversation.llama.prompt import COSTLESS, LlamaTemplate, asked, can_be_sent
+from tokenbox.conversation.llama.run import Run
+from tokenbox.conversation.llama.session import LlamaSession
+from tokenbox.conversation.llama.syntax import TemplateError
+from tokenbox.conversation.llama.verified import is_verified
+from tokenbox.conversation.pieces import WholeSession
+from tokenbox.conversation.sent import SOME_DAY, mapping, only_days, tool_mappings, without_media
+from tokenbox.errors import MissingExtra
+from tokenbox.tokenizers.protocol import TokenizerIdentity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from tokenbox.compose.requests import Session
+    from tokenbox.content.request import Request
+    from tokenbox.conversation.llama.prompt import Asked
+    from tokenbox.tokenizers.special import ChatVocabulary, PromptTokenizer
+
+    Clock = Callable[[], dt.datetime]
+    MessageLike = Message | Mapping[str, object]
+    Tools = Sequence[Mapping[str, Any]] | None
+
+LLAMA_CPP: Final = "llama.cpp"
+TRANSFORMERS: Final = "transformers"
+_OTHER_DAY: Final = dt.datetime(2031, 12, 3, 12, tzinfo=dt.UTC)
+_ONE_DAY: Final = dt.timedelta(days=1)
+
+
+def template_format(
+    vocabulary: ChatVocabulary,
+    source: str,
+    server: str,
+    now: dt.datetime | Clock | None,
+    variables: Mapping[str, Any],
+) -> TemplateFormat:
+    """The format of a template with the rules of a server, ``"llama.cpp"`` or ``"transformers"``."""
+    made = LlamaFormat if server == LLAMA_CPP else TransformersFormat
+    return made(vocabulary, source, server, now, variables)
+
+
+class TemplateFormat(CountsMessages):
+    """A chat template and a local tokenizer. Every piece between special tokens is counted once.
+
+    ``identity`` says who counts, ``template_digest`` by which template.
+    """
+
+    template_digest: str
+
+    def __init__(
+        self,
+        vocabulary: ChatVocabulary,
+        source: str,
+        server: str,
+        now: dt.datetime | Clock | None,
+        variables: Mapping[str, Any],
+        *,
+        exact: bool = False,
+    ) -> None:
+        self._vocabulary = vocabulary
+        self.bound = Bound(vocabulary.tokenizer)
+        self._given = dict(variables)
+        self._clock = now
+        self.template_digest = hashlib.sha256(source.encode()).hexdigest()
+        inner = vocabulary.prompts.identity
+        time = "clock" if callable(now) else repr(now)
+        given = [inner.fingerprint, self.template_digest, server, time, sorted(variables.items())]
+        digest = hashlib.sha256(json.dumps(given, default=repr).encode()).hexdigest()
+        self.identity = TokenizerIdentity(f"{inner.name} chat", inner.version, digest, inner.exact and exact)
+
+    def now(self) -> dt.datetime | None:
+        """The time of the request; None if none was given."""
+        clock = self._clock
+        return clock() if callable(clock) else clock
+
+    def render(
+        self, messages: Sequence[MessageLike], tools: Tools = None, *, add_generation_prompt: bool = True
+    ) -> str:
+        """The prompt itself. Raises ``TemplateError``."""
+        raise NotImplementedError
+
+    def count_messages(
+        self, messages: Sequence[MessageLike], tools: Tools = None, *, add_generation_prompt: bool = True
+    ) -> int:
+        text = self.render(messages, tools, add_generation_prompt=add_generation_prompt)
+        return self.count_prompt(text)
+
+    def count_request(self, request: Request) -> Count:
+        """The count of the request. Raises ``TemplateError`` for what the server refuses."""
+        raise NotImplementedError
+
+    def session(self) -> Session:
+        """The running count of a conversation, as fast as the template allows."""
+        return WholeSession(self)
+
+    def count_prompt(self, text: str) -> int:
+        """The tokens of a rendered prompt."""
+        return self._vocabulary.prompts.count(text)
+
+    def message_sizes(self, messages: Sequence[MessageLike]) -> list[int]:
+        """What each message counts by itself, with its markers, where it can stand by itself."""
+        return [self._size(Message.of(message)) for message in messages]
+
+    def _size(self, message: Message) -> int:
+        try:
+            return self.count_messages([message], add_generation_prompt=False)
+        except TemplateError:  # a template may ask for a question before an answer
+            return self._vocabulary.prompts.count(message.counted_text)
+
+
+class LlamaFormat(TemplateFormat):
+    """A template as a llama.cpp server renders it."""
+
+    def __init__(
+        self,
+        vocabulary: ChatVocabulary,
+        source: str,
+        server: str,
+        now: dt.datetime | Clock | None,
+        variables: Mapping[str, Any],
+    ) -> None:
+        super().__init__(
+            vocabulary, source, server, now, variables, exact=is_verified(source, vocabulary.kind)
+        )
+        self.template = LlamaTemplate(
+            source,
+            bos=vocabulary.bos,
+            eos=vocabulary.eos,
+            add_bos=vocabulary.add_bos,
+            add_eos=vocabulary.add_eos,
+        )
+        self.added = vocabulary.add_bos + vocabulary.add_eos
+
+    @property
+    def prompts(self) -> PromptTokenizer:
+        """The tokenizer of prompts."""
+        return self._vocabulary.prompts
+
+    def render(
+        self, messages: Sequence[MessageLike], tools: Tools = None, *, add_generation_prompt: bool = True
+    ) -> str:
+        request = self.asked(messages, tools, {"add_generation_prompt": add_generation_prompt})
+        return self._text(request, self.now() or SOME_DAY)[0]
+
+    def count_prompt(self, text: str) -> int:
+        return super().count_prompt(text) + self.added
+
+    def exact_for(self, messages: Sequence[MessageLike], tools: Tools = None) -> bool:
+        """Whether the count of this request is exact. Raises ``TemplateError``."""
+        return self.exact and self._is_certain(self.asked(messages, tools, {}))
+
+    def count_request(self, request: Request) -> Count:
+        """The count of the request. Raises ``TemplateError`` for what the server refuses."""
+        if request.prompts:
+            return self._count_prompts(request)
+        fields: dict[str, Any] = thaw(request.fields)
+        messages, media = without_media(request.messages)
+        this = self.asked(messages, [thaw(tool) for tool in request.tools], fields)
+        total = self.count_prompt(self._text(this, self.now() or SOME_DAY)[0]) + media
+        proven = self.exact and request.verbatim and messages is request.messages
+        exact = proven and COSTLESS.issuperset(fields) and self._is_certain(this)
+        return Count(total, exact, total if exact else max(total, self.bound.request(request)), By.TEMPLATE)
+
+    def _count_prompts(self, request: Request) -> Count:
+        """Prompts of completions: the texts themselves, which are tokenized as a rendered prompt is."""
+        totals = [
+            self.count_prompt(prompt)
+            if isinstance(prompt, str)
+            else sum(self.count_prompt(part) if isinstance(part, str) else 1 for part in prompt)
+            for prompt in request.prompts
+        ]
+        proven = self._vocabulary.tokenizer.identity.exact and not request.fields
+        exact = proven and all(isinstance(prompt, str) for prompt in request.prompts)
+        total = sum(totals)
+        at_most = total if exact else max(total, self.bound.request(request))
+        return Count(total, exact, at_most, By.TEXT, max(totals) if len(totals) > 1 else None)
+
+    def asked(self, messages: Sequence[MessageLike], tools: Tools, fields: Mapping[str, Any]) -> Asked:
+        arguments = fields.get("chat_template_kwargs")
+        if self._given and (arguments is None or isinstance(arguments, dict)):
+            fields = {**fields, "chat_template_kwargs": self._given | (arguments or {})}
+        return asked([mapping(message) for message in messages], tool_mappings(tools), fields)
+
+    def _text(self, request: Asked, now: dt.datetime) -> tuple[str, Run]:
+        run = Run(now)
+        return self.template.text(self.template.prepared(request, now), run), run
+
+    def _is_certain(self, request: Asked) -> bool:
+        """Whether neither the date nor what cannot be known of the server changes the count."""
+        if not can_be_sent(request.messages):
+            return False
+        now = self.now()
+        text, run = self._text(request, now or SOME_DAY)
+        if run.uncertain or not only_days(run.dated):
+            return False
+        prompts = (self._text(other, day)[0] for other, day in self.others(request, now))
+        return all(p == text or self.count_prompt(p) == self.count_prompt(text) for p in prompts)
+
+    def others(self, request: Asked, now: dt.datetime | None) -> Iterator[tuple[Asked, dt.datetime]]:
+        """What it may be as well for the server: on the days beside, and with thoughts of the past kept."""
+        if self.template.prints_dates:
+            for day in (_OTHER_DAY,) if now is None else (now - _ONE_DAY, now + _ONE_DAY):
+                yield request, day
+        if self.template.preserves and "preserve_reasoning" not in request.variables:
+            kept = {**request.variables, "preserve_reasoning": True}
+            yield replace(request, variables=kept), now or SOME_DAY
+
+    def session(self) -> Session:
+        return LlamaSession(self)
+
+
+class TransformersFormat(TemplateFormat):
+    """A template as the library ``transformers`` renders it: messages as they are, Jinja2 in a sandbox.
+
+    No server that renders so was there to prove it, so its counts are never marked exact.
+    """
+
+    def __init__(
+        self,
+        vocabulary: ChatVocabulary,
+        source: str,
+        server: str,
+        now: dt.datetime | Clock | None,
+        variables: Mapping[str, Any],
+    ) -> None:
+        try:
+            from tokenbox.conversation.template import ChatTemplate  # noqa: PLC0415  # Jinja2 is an extra
+        except ImportError:
+            raise MissingExtra.of("a chat template", "all") from None
+        super().__init__(vocabulary, source, server, now, variables)
+        self._template = ChatTemplate(source, now=self.now())
+        self._variables = {"bos_token": vocabulary.bos, "eos_token": vocabulary.eos, **variables}
+
+    def render(
+        self, messages: Sequence[MessageLike], tools: Tools = None, *, add_generation_prompt: bool = True
+    ) -> str:
+        given = {
+            "messages": [mapping(message) for message in messages],
+            "tools": [dict(tool) for tool in tool_mappings(tools)] or None,
+            "add_generation_prompt": add_generation_prompt,
+        }
+        return self._template.render(self._variables | given)
+
+    def count_request(self, request: Request) -> Count:
+        if request.prompts:
+            texts = [prompt for prompt in request.prompts if isinstance(prompt, str)]
+            total = sum(map(self.count_prompt, texts)) + sum(
+                len(prompt) for prompt in request.prompts if not isinstance(prompt, str)
+            )
+            return Count(total, exact=False, at_most=max(total, self.bound.request(request)), by=By.TEXT)
+        messages, media = without_media(request.messages)
+        total = self.count_messages(messages, [thaw(tool) for tool in request.tools]) + media
+        return Count(total, exact=False, at_most=max(total, self.bound.request(request)), by=By.TEMPLATE)

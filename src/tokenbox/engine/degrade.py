@@ -1,0 +1,311 @@
+"""Degrade before dropping: the policy ``degrade`` of the Token Box Model (docs/layout.md has the rules).
+
+Three passes, each along one order and only while something is over: every section takes its next smaller
+form, each is cut as far as its minimum, sections are dropped. Then what fits again is given back. The same
+passes bring a section under its own maximum, and the sections of a group under the maximum of the group.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from tokenbox.engine import box
+from tokenbox.engine.result import Action, Drops, Log, Reason, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from fractions import Fraction
+
+
+class Box(NamedTuple):
+    """The constraints of one section. ``shrink == 0`` makes it critical.
+
+    ``priority``: that of its outermost group first, its own last. ``groups``: all groups it is in. ``unit``:
+    sections with one number are kept or dropped together.
+    """
+
+    priority: tuple[int, ...]
+    min: int
+    max: int | None
+    grow: int | Fraction
+    shrink: int | Fraction
+    groups: tuple[int, ...]
+    unit: int
+
+
+class Group(NamedTuple):
+    """Bounds that sections have in common. A group comes after the groups inside it."""
+
+    min: int
+    max: int | None
+
+
+class Scope(NamedTuple):
+    """What must fit: sections in the order in which they lose, and how much they are over together."""
+
+    order: Sequence[int]
+    over: Callable[[], int]
+    why: Reason
+    why_dropped: Reason
+
+
+def lay_out(boxes: Sequence[Box], groups: Sequence[Group], budget: int, whole: box.Whole) -> tuple[int, Log]:
+    """Fit ``whole`` into ``budget`` tokens. Returns the fixed load and the steps taken, in order.
+
+    Raises what ``whole.overflow`` makes (``ContextCriticalOverflow``) if the critical sections alone are
+    over the budget.
+    """
+    fixed_load = box.check_fixed_load(boxes, budget, whole)
+    passes = Passes(boxes, groups, budget, whole)
+    for scope in passes.maxima():
+        passes.fit(scope)
+    everything_fits = whole.total <= budget
+    passes.fit(passes.everything)
+    passes.reclaim()
+    if everything_fits:
+        passes.expand()
+    return fixed_load, Log(Drops(), passes.steps)
+
+
+class Passes:
+    """The passes over one whole, the steps taken, and what was lost in each of them."""
+
+    def __init__(self, boxes: Sequence[Box], groups: Sequence[Group], budget: int, whole: box.Whole) -> None:
+        self.boxes, self.groups, self.budget, self.whole = boxes, groups, budget, whole
+        self.steps: list[Step] = []
+        self.lost: list[tuple[int, ...]] = []
+        self.dropped: set[int] = set()
+        order = [i for i, one in enumerate(boxes) if one.shrink]
+        order.sort(key=lambda i: (boxes[i].priority, -boxes[i].shrink, i))
+        self.units: dict[int, list[int]] = {}
+        for i in order:
+            self.units.setdefault(boxes[i].unit, []).append(i)
+        # A unit is as important as its most important section: it stands where that one stands.
+        place = {boxes[i].unit: n for n, i in enumerate(order)}
+        order.sort(key=lambda i: place[boxes[i].unit])
+        self.everything = Scope(order, lambda: whole.total - budget, Reason.OVER, Reason.AT_LEAST)
+        self.members: list[list[int]] = [[] for _ in groups]
+        for i, one in enumerate(boxes):
+            for g in one.groups:
+                self.members[g].append(i)
+
+    # Bounds.
+
+    def maxima(self) -> Iterator[Scope]:
+        """Each section with a maximum, then each group that has one, those inside a group before it."""
+        for i in sorted(self.everything.order):
+            if (most := self.boxes[i].max) is not None:
+                over = partial(self._over, partial(self.whole.size, i), most)
+                yield Scope([i], over, Reason.OWN_MAX, Reason.OWN_MAX)
+        for g, group in enumerate(self.groups):
+            if group.max is not None:
+                order = [i for i in self.everything.order if g in self.boxes[i].groups]
+                over = partial(self._over, partial(self.group_size, g), group.max)
+                yield Scope(order, over, Reason.GROUP_MAX, Reason.GROUP_MAX)
+
+    @staticmethod
+    def _over(size: Callable[[], int], most: int) -> int:
+        return size() - most
+
+    def group_size(self, g: int) -> int:
+        return sum(self.whole.size(i) for i in self.members[g])
+
+    def floor(self, i: int) -> int:
+        """The size that a section keeps while it is kept: its minimum, and what its groups need of it."""
+        floor = self.boxes[i].min
+        for g in self.boxes[i].groups:
+            if self.groups[g].min:
+                spare = max(0, self.group_size(g) - self.groups[g].min)
+                floor = max(floor, self.whole.size(i) - spare)
+        return floor
+
+    def ceiling(self, i: int) -> int | None:
+        """The size that a section may have now, by its own maximum and those of its groups."""
+        most = self.boxes[i].max
+        for g in self.boxes[i].groups:
+            if (group_most := self.groups[g].max) is not None:
+                own = self.whole.size(i) + group_most - self.group_size(g)
+                most = own if most is None else min(most, own)
+        return most
+
+    # The passes.
+
+    def fit(self, scope: Scope) -> None:
+        self.take_smaller_forms(scope)
+        self.cut_to_minimum(scope)
+        self.drop_while_over(scope)
+
+    def take_smaller_forms(self, scope: Scope) -> None:
+        """Pass 1, in rounds, until a round changes nothing."""
+        changed = True
+        while changed:
+            changed = False
+            for i in scope.order:
+                over, before = scope.over(), self.whole.size(i)
+                if over <= 0:
+                    return
+                if self.whole.compress(i, self.floor(i)):
+                    changed = True
+                    self.lose(Step(i, Action.COMPRESS, scope.why, before, self.whole.size(i), over))
+
+    def cut_to_minimum(self, scope: Scope) -> None:
+        """Pass 2. A section without a minimum is cut to nothing, which is to drop it."""
+        for unit, sections in groupby(scope.order, lambda i: self.boxes[i].unit):
+            if scope.over() <= 0:
+                return
+            here, alone = list(sections), len(self.units[unit]) == 1
+            if self.dropped.issuperset(here):
+                continue
+            if any(self.floor(i) for i in self.units[unit]):
+                for i in here:
+                    self.cut(i, max(self.floor(i), 1), scope)
+            elif not self.is_over_without(unit, scope):
+                for i in here:
+                    self.cut(i, 0 if alone else 1, scope)
+                if scope.over() > 0:
+                    self.drop(here[0], scope.over(), Reason.CUT_NOT_ENOUGH)
+
+    def cut(self, i: int, floor: int, scope: Scope) -> None:
+        """The longest cut of at most ``max(floor, size - deficit)``, and again while that is not enough.
+
+        A cut changes what the section's end merges into, so the deficit is measured and not computed.
+        """
+        before = size = limit = self.whole.size(i)
+        over = deficit = scope.over()
+        while deficit > 0 and max(floor, size - deficit) < size:
+            limit = max(floor, size - deficit)
+            self.whole.truncate(i, limit, floor)
+            if self.whole.size(i) >= size:
+                break
+            size, deficit = self.whole.size(i), scope.over()
+        if size == 0 < before:
+            self.whole.drop(i)
+            self.lose(Step(i, Action.DROP, Reason.NOTHING_LEFT, before, 0, over, limit))
+        elif size < before:
+            self.lose(Step(i, Action.TRUNCATE, scope.why, before, size, over, limit))
+
+    def is_over_without(self, unit: int, scope: Scope) -> bool:
+        """Drop a unit if everything is over even without it, for then no cut of it is enough."""
+        over, together = scope.over(), self.units[unit]
+        states = [self.whole.state(i) for i in together]
+        sizes = [self.whole.size(i) for i in together]
+        for i in together:
+            self.whole.drop(i)
+        if scope.over() > 0:
+            why = Reason.STILL_OVER_WITHOUT if scope.why is Reason.OVER else scope.why
+            self.lose(
+                *(Step(i, Action.DROP, why, size, 0, over) for i, size in zip(together, sizes, strict=True))
+            )
+            return True
+        for i, state in zip(together, states, strict=True):
+            self.whole.revert(i, state)
+        return False
+
+    def drop_while_over(self, scope: Scope) -> None:
+        """Pass 3."""
+        for i in scope.order:
+            over = scope.over()
+            if over <= 0:
+                return
+            if self.whole.size(i):
+                self.drop(i, over, scope.why_dropped)
+
+    def drop(self, i: int, over: int, why: Reason) -> None:
+        """Drop a section, and all that leaves with it."""
+        leaving = self.leaving(i, why)
+        self.lose(
+            *(Step(k, Action.DROP, reason, self.whole.size(k), 0, over) for k, reason in leaving.items())
+        )
+        for k in leaving:
+            self.whole.drop(k)
+
+    def leaving(self, i: int, why: Reason) -> dict[int, Reason]:
+        """A section, its unit, and each group that would be below its minimum: who leaves, and why."""
+        leaving = {i: why} | dict.fromkeys(
+            (k for k in self.units[self.boxes[i].unit] if k != i), Reason.TOGETHER
+        )
+        grown = True
+        while grown:
+            grown = False
+            for g in sorted({g for k in leaving for g in self.boxes[k].groups}):
+                stay = [k for k in self.members[g] if k not in leaving and self.whole.size(k)]
+                if sum(map(self.whole.size, stay)) < self.groups[g].min:
+                    out = [m for k in stay if self.boxes[k].shrink for m in self.units[self.boxes[k].unit]]
+                    leaving |= dict.fromkeys((k for k in out if k not in leaving), Reason.GROUP_MIN)
+                    grown = grown or bool(out)
+        return leaving
+
+    def lose(self, *steps: Step) -> None:
+        self.steps += steps
+        self.lost.append(tuple(step.section for step in steps))
+        self.dropped.update(step.section for step in steps if step.action is Action.DROP)
+
+    # What is left over.
+
+    def reclaim(self) -> None:
+        """In reverse order of loss, give back what now fits; what left together comes back together."""
+        last = {step.section: step.action for step in self.steps}
+        seen: set[int] = set()
+        for sections in reversed(self.lost):
+            if self.whole.total >= self.budget:
+                return
+            back = [i for i in reversed(sections) if i not in seen]
+            seen.update(back)
+            states = [(i, self.whole.state(i)) for i in back]
+            steps = [self.give_back(i, last[i]) for i in back]
+            together = len(back) > 1 and not all(steps)
+            if together or not self.minima_hold(back):
+                for i, state in states:
+                    self.whole.revert(i, state)
+            else:
+                self.steps += [step for of_one in steps for step in of_one]
+
+    def give_back(self, i: int, lost_by: Action) -> list[Step]:
+        """The content, else the best form that fits, else, of what was cut or dropped, a longer cut."""
+        whole, room, now, before = (
+            self.whole,
+            self.budget - self.whole.total,
+            self.whole.state(i),
+            self.whole.size(i),
+        )
+        most, at_least = self.ceiling(i), max(self.boxes[i].min, before + 1)
+
+        def over() -> int:
+            beyond = 0 if most is None else whole.size(i) - most
+            return max(whole.total - self.budget, beyond)
+
+        whole.restore(i)
+        steps = [Step(i, Action.RECLAIM, Reason.ROOM, before, whole.size(i), -room, room)]
+        if over() <= 0 and whole.size(i) > before:
+            return steps
+        while (too_much := over()) > 0:
+            size = whole.size(i)
+            if whole.compress(i, at_least):
+                steps.append(Step(i, Action.COMPRESS, Reason.OVER, size, whole.size(i), too_much))
+            elif lost_by is not Action.COMPRESS and size - too_much >= at_least:
+                whole.truncate(i, size - too_much)
+                steps.append(
+                    Step(i, Action.TRUNCATE, Reason.OVER, size, whole.size(i), too_much, size - too_much)
+                )
+            else:
+                break
+        if over() <= 0 and whole.size(i) >= at_least:
+            return steps
+        whole.revert(i, now)
+        return []
+
+    def minima_hold(self, sections: Iterable[int]) -> bool:
+        """Whether each group of these sections is at its minimum, or has nothing in it that could leave."""
+        for g in {g for i in sections for g in self.boxes[i].groups}:
+            present = any(self.boxes[i].shrink and self.whole.size(i) for i in self.members[g])
+            if present and self.group_size(g) < self.groups[g].min:
+                return False
+        return True
+
+    def expand(self) -> None:
+        """Step 3, for the sections that have lost nothing."""
+        touched = {step.section for step in self.steps}
+        boxes = [one._replace(grow=0) if i in touched else one for i, one in enumerate(self.boxes)]
+        self.steps += box.expand(boxes, self.budget, self.whole, self.ceiling)

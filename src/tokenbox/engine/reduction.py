@@ -1,0 +1,270 @@
+"""How a window is made smaller: what leaves, or is shortened, when it is over its limits (layout.md 5).
+
+What must stay: fixed items, pinned ones, the last user message and what follows it outside of rounds, and the
+open round, whose results the model has not read yet. What changes, least harm first, each step only while the
+total is over the limit:
+
+1. mask: results of old calls become one line, the oldest first;
+2. cut: the newest ``keep_results`` results keep their head and tail; then they are masked, too;
+3. rounds: the oldest round of calls and results leaves;
+4. exchanges: the oldest exchange leaves.
+
+A result of which a part fits is cut and not masked, and where a change made more room than was needed,
+results come back as far as they fit, the newest first. If what must stay is over the budget by itself, the
+results of the open round are cut first (``shorten_last``). If the budget cannot be held, nothing changes for
+its sake: it could not help. Whoever sends then refuses.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tokenbox.engine.low_water import to_free
+from tokenbox.engine.window import LEAST_CUT, Action, Kind, Plan, Reason, Reduce, Step, WholeOrNothing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from fractions import Fraction
+
+    from tokenbox.engine.window import Limits, Measure, Unit, Window
+
+_EXCHANGES = frozenset((Reduce.EXCHANGES,))
+
+
+def plan(window: Window, limits: Limits, measure: Measure | None = None, extra: int = 0) -> Plan:
+    """What to change so that the limits hold; ``plan.total`` is over the budget where they cannot.
+
+    ``extra``: tokens by which the whole is known to be larger than the sizes add up to.
+    """
+    return _Planning(window, limits, WholeOrNothing() if measure is None else measure, extra).run()
+
+
+def least(window: Window, limits: Limits, measure: Measure | None = None) -> Plan:
+    """The smallest that the window can be made by the steps that are allowed: the least budget that holds."""
+    return _Planning(window, limits, WholeOrNothing() if measure is None else measure, 0).run_down()
+
+
+def enforce(window: Window, limits: Limits, measure: Measure | None = None) -> list[Step]:
+    """Plan, and make the changes: the steps."""
+    made = plan(window, limits, measure)
+    window.commit(made)
+    return made.steps
+
+
+class _Planning:
+    """One plan as it is made."""
+
+    def __init__(self, window: Window, limits: Limits, measure: Measure, extra: int) -> None:
+        self._window, self._limits, self._measure = window, limits, measure
+        self._plan = Plan(window.total + extra)
+        self._gone: set[int] = set()
+        self._exchanges = window.exchanges
+
+    def run(self) -> Plan:
+        limits = self._limits
+        self._let_the_unsendable_leave()
+        turns_won = self._win_exchanges()
+        without_budget = self._copy()
+        budget, over = limits.budget, 0
+        if budget is not None:
+            if not self._open_round_fits(budget):
+                return without_budget
+            over = self._plan.total - budget
+            self._reduce(budget, Reason.OVER)
+            if self._plan.total > budget:
+                return without_budget
+        if limits.eagerness is not None:
+            if over > 0 or turns_won:
+                self._go_on_to(self._suggested_mark(limits.eagerness))
+        elif budget is not None and over > 0:
+            self._reduce(limits.mark, Reason.LOW_WATER)
+            if limits.mark >= budget:
+                self._give_back(budget)
+        return self._plan
+
+    def run_down(self) -> Plan:
+        self._let_the_unsendable_leave()
+        unit = self._window.open_round
+        if unit is not None and Reduce.SHORTEN_LAST in self._limits.steps:
+            sizes = {number: self._window.size(number) for number in unit.results}
+            cut = self._cut_to(sizes, LEAST_CUT * len(sizes))
+            if cut:
+                self._shorten_to(cut, Action.CUT, Reason.OPEN_ROUND, 0, 0)
+        self._reduce(-1 - self._plan.total, Reason.OVER)
+        return self._plan
+
+    # The steps --------------------------------------------------------------------------------------------
+
+    def _let_the_unsendable_leave(self) -> None:
+        for unit in self._window.unsendable:
+            if not unit.gone and unit.first not in self._gone:
+                self._evict([unit], Reason.UNSENDABLE, 0, 0)
+
+    def _win_exchanges(self) -> bool:
+        """Let the oldest exchanges leave while there are too many: whether any did."""
+        most, before = self._limits.max_turns, self._exchanges
+        if most is not None and before > most:
+            for units in self._window.leaving(_EXCHANGES, self._gone):
+                if self._exchanges <= most:
+                    break
+                self._evict(units, Reason.TURNS, self._exchanges - most, most)
+        return self._exchanges < before
+
+    def _open_round_fits(self, budget: int) -> bool:
+        """Cut the results of the open round where what must stay is over the budget by itself.
+
+        They get half of the room there is for them, so that what led to them can stay too; all of it, where
+        nothing else is there, or half of it would be of no use.
+        """
+        window, total = self._window, self._plan.total
+        added = total - window.total + sum(unit.size for unit in self._plan.gone)
+        over = window.must_stay() + added - budget
+        if over <= 0:
+            return True
+        unit = window.open_round
+        if unit is None or Reduce.SHORTEN_LAST not in self._limits.steps or unit.first in self._gone:
+            return False
+        sizes = {number: window.size(number) for number in unit.results}
+        room = sum(sizes.values()) - over
+        others = total - budget > over
+        for share in (room // 2, room) if others else (room,):
+            cut = self._cut_to(sizes, share)
+            if cut:
+                self._shorten_to(cut, Action.CUT, Reason.OPEN_ROUND, over, budget)
+                return True
+        return False
+
+    def _cut_to(self, sizes: dict[int, int], room: int) -> dict[int, int]:
+        """The results that are cut so that all are within ``room``, the largest most; none if that fails."""
+        cap = _water_level(sorted(sizes.values()), room)
+        found = {
+            number: self._measure.cut(number, cap) if cap >= LEAST_CUT else None
+            for number, size in sizes.items()
+            if size > cap
+        }
+        cut = {number: size for number, size in found.items() if size is not None}
+        return cut if len(cut) == len(found) else {}
+
+    def _reduce(self, target: int, reason: Reason) -> None:
+        """Mask, cut, and let rounds and exchanges leave until the total is at most ``target``."""
+        for change in self._changes(target, reason):
+            if self._plan.total <= target:
+                return
+            change()
+
+    def _go_on_to(self, mark: int) -> None:
+        """Make the window smaller until it is nearest to ``mark``; of two states as near, keep more."""
+        for change in self._changes(mark, Reason.AHEAD):
+            before = self._copy()
+            change()
+            if before.total - mark <= mark - self._plan.total:
+                self._plan = before
+                return
+
+    def _changes(self, target: int, reason: Reason) -> Iterator[Callable[[], None]]:
+        """Single changes, in order. Each is worked out when it is made."""
+        for number, action in self._shortenings():
+            yield partial(self._shorten, number, action, target, reason)
+        for units in self._window.leaving(self._limits.steps, self._gone):
+            yield partial(self._evict, units, reason, self._plan.total - target, target)
+
+    def _shortenings(self) -> Iterator[tuple[int, Action]]:
+        """Results, and what may be done to them, in order."""
+        window, steps = self._window, self._limits.steps
+        if steps.isdisjoint((Reduce.MASK, Reduce.CUT)):
+            return
+        results = sorted(number for number in window.results if self._may_shorten(number))
+        unread = 0 if window.open_round is None else len(window.open_round.results)
+        kept = max(0, self._limits.keep_results - unread) if Reduce.MASK in steps else len(results)
+        old, new = results[: max(0, len(results) - kept)], results[max(0, len(results) - kept) :]
+        yield from ((number, Action.MASK) for number in old)
+        if Reduce.CUT in steps:
+            yield from ((number, Action.CUT) for number in new)
+        if Reduce.MASK in steps:
+            yield from ((number, Action.MASK) for number in new)
+
+    def _may_shorten(self, number: int) -> bool:
+        unit = self._window.units[number]
+        return not unit.pinned and unit.first not in self._gone
+
+    def _shorten(self, number: int, action: Action, target: int, reason: Reason) -> None:
+        """Cut out no more than what is over, where that leaves enough to be of use; else as ``action``."""
+        size, over = self._size_of(number), self._plan.total - target
+        at_most = max(size - over, LEAST_CUT) if action is Action.CUT else size - over
+        if Reduce.CUT in self._limits.steps and LEAST_CUT <= at_most < size:
+            cut = self._measure.cut(number, at_most)
+            if cut is not None and cut < size:
+                self._shorten_to({number: cut}, Action.CUT, reason, over, target)
+                return
+        if action is Action.MASK:
+            masked = self._measure.masked(number)
+            if masked is not None and masked < size:
+                self._shorten_to({number: masked}, Action.MASK, reason, over, target)
+
+    def _suggested_mark(self, eagerness: Fraction) -> int:
+        """Where a change is to end, by what the window shows."""
+        window, budget = self._window, self._limits.budget
+        least, whole = window.must_stay(), window.total
+        limit = whole if budget is None else min(whole, budget)
+        return limit - to_free(max(0, limit - least), max(0, whole - least), window.answers + 1, eagerness)
+
+    def _give_back(self, budget: int) -> None:
+        """A change may have made more room than was needed: results come back, the newest first.
+
+        Whole where that fits, else more of their head and tail.
+        """
+        plan, window = self._plan, self._window
+        here = {number for number in window.full if window.units[number].first not in self._gone}
+        for number in sorted(here | plan.sizes.keys(), reverse=True):
+            free, size, full = budget - plan.total, self._size_of(number), window.full_size(number)
+            if free <= 0:
+                return
+            if full - size <= free:
+                if full > size:
+                    self._shorten_to({number: full}, Action.RESTORE, Reason.ROOM, free, budget)
+            elif Reduce.CUT in self._limits.steps and size + free >= LEAST_CUT:
+                cut = self._measure.cut(number, size + free)
+                if cut is not None and cut > size:
+                    self._shorten_to({number: cut}, Action.CUT, Reason.ROOM, free, budget)
+
+    # What a step does -------------------------------------------------------------------------------------
+
+    def _evict(self, units: Sequence[Unit], reason: Reason, over: int, limit: int) -> None:
+        plan, before = self._plan, self._plan.total
+        numbers = tuple(sorted(number for unit in units for number in unit.members))
+        plan.total -= sum(map(self._size_of, numbers))
+        plan.gone += units
+        self._gone.update(unit.first for unit in units)
+        self._exchanges -= sum(unit.kind is Kind.USER for unit in units)
+        for number in numbers:
+            plan.sizes.pop(number, None)
+        plan.steps.append(Step(numbers, reason, before, plan.total, over, limit))
+
+    def _shorten_to(
+        self, sizes: dict[int, int], action: Action, reason: Reason, over: int, limit: int
+    ) -> None:
+        plan, before = self._plan, self._plan.total
+        for number, size in sizes.items():
+            plan.total += size - self._size_of(number)
+            plan.sizes[number] = action, size
+        plan.steps.append(Step(tuple(sizes), reason, before, plan.total, over, limit, action))
+
+    def _size_of(self, number: int) -> int:
+        planned = self._plan.sizes.get(number)
+        return self._window.size(number) if planned is None else planned[1]
+
+    def _copy(self) -> Plan:
+        plan = self._plan
+        return Plan(plan.total, list(plan.steps), list(plan.gone), dict(plan.sizes))
+
+
+def _water_level(sizes: Sequence[int], room: int) -> int:
+    """The largest cap such that ``sizes``, in rising order, each at most the cap, are within ``room``."""
+    left = room
+    for place, size in enumerate(sizes):
+        share = left // (len(sizes) - place)
+        if size > share:
+            return share
+        left -= size
+    return max(sizes, default=0)

@@ -1,0 +1,34 @@
+"""A folder becomes a text for a model that fits a budget (docs/pack.md).
+
+``survey`` finds the files, ``read`` reads them, ``pack_source`` chooses and renders. What is left out or
+changed is in the notes. The result depends on the paths and contents of the files, the query and the
+options; not on the file system, the clock, the environment or the working directory.
+"""
+
+from tokenbox.folder.ahead import CountAhead
+from tokenbox.folder.notes import Note, NoteKind
+from tokenbox.folder.packing import LevelRule, Options, Order, Pack, PackedFile, as_blocks, pack_source
+from tokenbox.folder.priorities import PriorityRule, parse_rule
+from tokenbox.folder.source import File, Source, Survey, read, survey
+from tokenbox.folder.walk import PathProblem
+
+__all__ = [
+    "CountAhead",
+    "File",
+    "LevelRule",
+    "Note",
+    "NoteKind",
+    "Options",
+    "Order",
+    "Pack",
+    "PackedFile",
+    "PathProblem",
+    "PriorityRule",
+    "Source",
+    "Survey",
+    "as_blocks",
+    "pack_source",
+    "parse_rule",
+    "read",
+    "survey",
+]

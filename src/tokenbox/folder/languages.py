@@ -1,0 +1,115 @@
+"""What a file is, by its name and, where that says nothing, by how it begins. Data.
+
+Data files (JSON, YAML, TOML) become code blocks, because a block of structured data has no field for a path
+and a model has to know which file it reads.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from tokenbox.content.block_kinds import FormatHint, Lang
+
+
+class Kind(NamedTuple):
+    """What a file becomes: a document if it has a ``format``, else code.
+
+    ``outline``: the language that the lens knows it by.
+    """
+
+    lang: Lang = Lang.UNKNOWN
+    outline: str | None = None
+    format: FormatHint | None = None
+
+
+CODE = Kind()
+MARKDOWN = Kind(Lang.MARKDOWN, None, FormatHint.MARKDOWN)
+PLAIN = Kind(format=FormatHint.PLAIN)
+
+_PYTHON = Kind(Lang.PYTHON, "python")
+_JAVASCRIPT = Kind(Lang.JAVASCRIPT, "javascript")
+_TYPESCRIPT = Kind(Lang.TYPESCRIPT, "typescript")
+_TSX = Kind(Lang.TYPESCRIPT, "tsx")
+_C = Kind(Lang.C, "c")
+_CPP = Kind(Lang.CPP, "cpp")
+_RUBY = Kind(Lang.RUBY, "ruby")
+_SHELL = Kind(Lang.SHELL)
+_HTML = Kind(Lang.HTML)
+_CSS = Kind(Lang.CSS, "css")
+_JSON = Kind(Lang.JSON)
+_YAML = Kind(Lang.YAML)
+_TOML = Kind(Lang.TOML)
+
+_SUFFIXES: dict[str, Kind] = {
+    **dict.fromkeys(("py", "pyi", "pyw"), _PYTHON),
+    **dict.fromkeys(("js", "mjs", "cjs", "jsx"), _JAVASCRIPT),
+    **dict.fromkeys(("ts", "mts", "cts"), _TYPESCRIPT),
+    "tsx": _TSX,
+    "go": Kind(Lang.GO, "go"),
+    "rs": Kind(Lang.RUST, "rust"),
+    "java": Kind(Lang.JAVA, "java"),
+    **dict.fromkeys(("c", "h"), _C),
+    **dict.fromkeys(("cc", "cpp", "cxx", "hh", "hpp", "hxx", "ino"), _CPP),
+    **dict.fromkeys(("rb", "rake", "gemspec"), _RUBY),
+    **dict.fromkeys(("sh", "bash", "zsh", "ksh", "fish"), _SHELL),
+    "cs": Kind(outline="csharp"),
+    **dict.fromkeys(("php", "phtml"), Kind(outline="php")),
+    "swift": Kind(outline="swift"),
+    **dict.fromkeys(("kt", "kts"), Kind(outline="kotlin")),
+    **dict.fromkeys(("scala", "sc", "sbt"), Kind(outline="scala")),
+    "lua": Kind(outline="lua"),
+    "sql": Kind(Lang.SQL, "sql"),
+    **dict.fromkeys(("html", "htm", "xhtml", "vue", "svelte"), _HTML),
+    "css": _CSS,
+    **dict.fromkeys(("scss", "sass", "less"), Kind(Lang.CSS)),
+    **dict.fromkeys(("json", "jsonc", "json5", "jsonl", "ipynb", "geojson"), _JSON),
+    **dict.fromkeys(("yaml", "yml"), _YAML),
+    "toml": _TOML,
+    **dict.fromkeys(("md", "markdown", "mdx"), MARKDOWN),
+    **dict.fromkeys(("txt", "text", "rst", "adoc", "org", "log", "csv", "tsv"), PLAIN),
+}
+
+_NAMES: dict[str, Kind] = {
+    **dict.fromkeys(("rakefile", "gemfile", "vagrantfile"), _RUBY),
+    **dict.fromkeys((".bashrc", ".profile", ".zshrc", "configure", "gradlew"), _SHELL),
+    **dict.fromkeys(("sconstruct", "sconscript", "wscript"), _PYTHON),
+    **dict.fromkeys(("cargo.lock", "poetry.lock", "uv.lock", "pipfile", "pdm.lock"), _TOML),
+    **dict.fromkeys(("composer.lock", "pipfile.lock", "flake.lock", ".prettierrc", ".babelrc"), _JSON),
+    **dict.fromkeys(("license", "licence", "copying", "notice", "authors", "readme", "changelog"), PLAIN),
+}
+
+_INTERPRETERS: tuple[tuple[re.Pattern[bytes], Kind], ...] = (
+    (re.compile(rb"python"), _PYTHON),
+    (re.compile(rb"\b(?:ba|da|z|k|a)?sh\b"), _SHELL),
+    (re.compile(rb"\bts-node|\bdeno|\bbun\b"), _TYPESCRIPT),
+    (re.compile(rb"\bnode"), _JAVASCRIPT),
+    (re.compile(rb"\bruby"), _RUBY),
+)
+_BEGINNINGS: tuple[tuple[re.Pattern[bytes], Kind], ...] = (
+    (re.compile(rb"\s*<(?:!doctype html|html)\b", re.IGNORECASE), _HTML),
+    (re.compile(rb"\s*\{\s*\""), _JSON),
+    (re.compile(rb"---\s*\n"), _YAML),
+)
+# A header is C++ if it says so; otherwise C reads it as well.
+_CPP_HEADER = re.compile(rb"^\s*(?:class \w+|namespace\b|template ?<|#include <\w+>)", re.MULTILINE)
+_LOOKED_AT = 4096
+
+
+def kind_of(path: str, content: bytes) -> Kind:
+    """What the file ``path`` is."""
+    name = path.rpartition("/")[2].lower()
+    stem, _, suffix = name.rpartition(".")
+    known = _NAMES.get(name) or (_SUFFIXES.get(suffix) if stem else None)
+    if known is None:
+        return _by_content(content)
+    if known is _C and suffix == "h" and _CPP_HEADER.search(content, 0, _LOOKED_AT):
+        return _CPP
+    return known
+
+
+def _by_content(content: bytes) -> Kind:
+    if content.startswith(b"#!"):
+        line = content[: content.find(b"\n") + 1 or len(content)][:_LOOKED_AT]
+        return next((kind for sign, kind in _INTERPRETERS if sign.search(line)), CODE)
+    return next((kind for sign, kind in _BEGINNINGS if sign.match(content, 0, _LOOKED_AT)), CODE)

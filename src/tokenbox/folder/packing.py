@@ -1,0 +1,512 @@
+"""A folder becomes a text for a model, in at most a budget of tokens: the steps of docs/pack.md."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from tokenbox.compose.counting import Counter
+from tokenbox.content.block_kinds import FormatHint, Priority
+from tokenbox.content.blocks import AnnotationBlock, DiffBlock, DocumentBlock
+from tokenbox.errors import ContextCriticalOverflow, EmptyInput, TokenboxError, TokenizerError
+from tokenbox.folder.choosing import WITH_QUERY, WITHOUT_QUERY, Board, Form
+from tokenbox.folder.globs import Glob
+from tokenbox.folder.history import past_changes
+from tokenbox.folder.listing import Listing, Shown, file_tree, folders, folders_only
+from tokenbox.folder.pieces import shape
+from tokenbox.folder.priorities import matcher
+from tokenbox.folder.summaries import summary_of
+from tokenbox.proof.calls import proven
+from tokenbox.proof.of_blocks import RENDER_BLOCKS
+from tokenbox.render.registry import find_renderer
+from tokenbox.render.templates import block_body
+from tokenbox.tokenizers.registry import as_tokenizer
+from tokenbox.worth.query import Place, read_query
+from tokenbox.worth.references import nearby
+from tokenbox.worth.relevance import Document, Relevance, remembered
+from tokenbox.worth.standing import Standing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tokenbox.compose.blocks import BlockLayout
+    from tokenbox.content.blocks import Block, FileTreeBlock
+    from tokenbox.engine.choice import Choice
+    from tokenbox.folder.choosing import Worth
+    from tokenbox.folder.source import File, Source
+    from tokenbox.proof.evidence import Sink
+    from tokenbox.tokenizers.cache import CountCache
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+SCHEMA = "tokenbox.folder/1"
+# The tree takes at most this part of the budget, or this many tokens where that is less; and never more
+# than a fifth.
+_TREE_PART, _TREE_LEAST, _TREE_MOST = 20, 200, 5
+# Candidates are the files worth most, up to this many times the budget, and twice as many again while there
+# is room.
+_CANDIDATES, _MORE_CANDIDATES, _WIDER = 5, 20_000, 4
+# Without a query outlines come first, which count a fraction of their files.
+_OUTLINED = 25
+# Fewer tokens than these are not worth another round.
+_CRUMBS = 24
+_TRIES = 12
+
+
+class FocusProblem(TokenboxError):
+    """What is to be in focus is not in the pack."""
+
+    code = "focus_not_found"
+
+
+class LevelProblem(TokenboxError):
+    """A rule that limits how files are shown has no sense."""
+
+    code = "level_invalid"
+
+
+@dataclass(frozen=True, slots=True)
+class LevelRule:
+    """Files that match ``glob`` are shown at most so."""
+
+    glob: str
+    level: Form
+
+    @classmethod
+    def parse(cls, text: str) -> LevelRule:
+        """The rule in ``GLOB=LEVEL``. Raises :class:`LevelProblem`."""
+        glob, _, name = text.rpartition("=")
+        if name not in LEVELS or Glob.of(glob) is None:
+            raise LevelProblem(
+                f"--level takes GLOB=LEVEL with one of {', '.join(LEVELS)}, as in 'docs/**=listed'; "
+                f"not {text[:60]!r}.",
+                rule=text,
+            )
+        return cls(glob, LEVELS[name])
+
+
+LEVELS = {"full": Form.FULL, "outline": Form.OUTLINE, "listed": Form.NOTHING}
+
+
+class Order(StrEnum):
+    """The order of the files in a pack."""
+
+    PATH = "path"
+    WORTH = "worth"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a pack is asked for. ``instructions`` are shown after the files, and count.
+
+    ``focus``: paths, or ``PATH:SYMBOL``, that the rest is to be near. ``history``: past changes count, by
+    git. ``levels``: how much of the files that a pattern matches is shown at most.
+    """
+
+    query: str | None = None
+    order: Order = Order.PATH
+    instructions: str | None = None
+    focus: tuple[str, ...] = ()
+    history: bool = False
+    levels: tuple[LevelRule, ...] = ()
+
+    def asks(self, source: Source) -> bool:
+        """Whether anything says what the pack is for."""
+        return self.query is not None or bool(self.focus) or bool(source.changes)
+
+
+@dataclass(frozen=True, slots=True)
+class PackedFile:
+    """What became of a file. ``tokens``: of its content; None for what is no text.
+
+    ``worth``: None if it was not asked for.
+    """
+
+    path: str
+    size: int
+    tokens: int | None
+    shown: Shown
+    worth: int | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "path": self.path,
+            "bytes": self.size,
+            "tokens": self.tokens,
+            "shown": self.shown.name.lower(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """A pack.
+
+    ``rendering`` has the text and its exact count; ``gap_permille``: how far the choice may be from the best.
+    """
+
+    rendering: BlockLayout
+    files: tuple[PackedFile, ...]
+    options: Options
+    gap_permille: int | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def text(self) -> str:
+        return self.rendering.text
+
+    @property
+    def total(self) -> int:
+        return self.rendering.total
+
+    def explain(self) -> str:
+        """A line per file: how it is shown, its tokens, what it is worth beside the best."""
+        best = max((file.worth or 0 for file in self.files), default=0) or 1
+        lines = []
+        for file in sorted(self.files, key=lambda one: (-(one.worth or 0), one.path)):
+            tokens = "binary" if file.tokens is None else f"{file.tokens:,}"
+            worth = "" if file.worth is None else f"{file.worth * 1000 // best / 10:5.1f} %"
+            lines.append(f"{file.shown.name.lower():<8} {tokens:>9}  {worth:>7}  {file.path}")
+        if self.gap_permille is not None:
+            lines.append(
+                f"At most {self.gap_permille / 10:.1f} % below the best choice there is, by these worths."
+            )
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "schema": SCHEMA,
+            "query": self.options.query,
+            "order": self.options.order.value,
+            "gap_permille": self.gap_permille,
+            "files": [file.to_dict() for file in self.files],
+            "rendering": self.rendering.to_dict(),
+        }
+
+
+def pack_source(
+    source: Source,
+    tokenizer: str | Tokenizer | Callable[[str], int],
+    budget: int | None = None,
+    mode: str = "xml",
+    *,
+    options: Options | None = None,
+    cache: CountCache | None = None,
+    proof: Sink | None = None,
+) -> Pack:
+    """The files of ``source`` in at most ``budget`` tokens; all of them in full if they fit.
+
+    Raises ``ContextCriticalOverflow`` if the changes, the instructions and the critical files alone do not
+    fit, and ``EmptyInput`` if not even the tree does.
+    """
+    packer = _Packer(
+        source,
+        Counter(as_tokenizer(tokenizer), cache),
+        budget,
+        find_renderer(mode).name,
+        options or Options(),
+        cache,
+        proof,
+    )
+    return packer.everything() or packer.chosen()
+
+
+class _Packer:
+    def __init__(  # the arguments of ``pack_source``, checked
+        self,
+        source: Source,
+        counter: Counter,
+        budget: int | None,
+        mode: str,
+        options: Options,
+        cache: CountCache | None,
+        proof: Sink | None,
+    ) -> None:
+        self._source = source
+        self._counter = counter
+        self._budget = budget
+        self._mode = mode
+        self._options = options
+        self._cache = cache
+        self._proof = proof
+        self._texts = [i for i, file in enumerate(source.files) if file.text is not None]
+        sizes = counter.count_all([(source.files[i].text or b"").decode() for i in self._texts])
+        self._tokens = dict(zip(self._texts, sizes, strict=True))
+        self._tree = file_tree({file.path: file.size for file in source.files})
+        self._worths: dict[int, int] = {}
+
+    # The steps.
+
+    def everything(self) -> Pack | None:
+        """All files in full, if that fits."""
+        if self._budget is not None and sum(self._tokens.values()) > self._budget:
+            return None
+        if self._options.levels and min(self._most()) is not Form.FULL:
+            return None
+        shown = dict.fromkeys(self._texts, Shown.FULL)
+        room = None if self._budget is None else _tree_room(self._budget)
+        tree = self._listing(room, {}).text(None)
+        pack = self._rendered(
+            tree, dict.fromkeys(self._texts), shown, None, self._proof if self._budget is None else None
+        )
+        if self._budget is None:
+            return pack
+        if pack.rendering.over:
+            return None
+        return (
+            self._rendered(tree, dict.fromkeys(self._texts), shown, None, self._proof)
+            if self._proof
+            else pack
+        )
+
+    def chosen(self) -> Pack:
+        """What is worth most, up to the budget."""
+        assert self._budget is not None  # noqa: S101  # without one everything fits
+        worth = self._worth()
+        order = self._by_worth(worth)
+        fixed = self._fixed()
+        room = _tree_room(self._budget)
+        correction, wide = 0, _CANDIDATES if self._asks else _OUTLINED
+        for _ in range(_TRIES):
+            board = Board(
+                self._source.files,
+                [self._tokens.get(i, 0) for i in range(len(self._source.files))],
+                self._counter,
+                self._mode,
+            )
+            listing = self._listing(room, self._worths)
+            content = (
+                self._budget - fixed - self._frame() - correction - (room if listing.is_cut else listing.size)
+            )
+            candidates = self._candidates(order, self._budget * wide + _MORE_CANDIDATES)
+            board.add(candidates)
+            depths = WITH_QUERY if self._asks else WITHOUT_QUERY
+            upgrades = board.upgrades(worth, self._ranks(), depths, self._most())
+            choice = board.run(upgrades, max(0, content), depths)
+            if choice.left > self._budget // 50 + _CRUMBS and len(candidates) < len(order):
+                wide *= _WIDER
+                continue
+            pack = self._shown(board, listing, choice, None)
+            if pack is None:
+                raise self._nothing_fits()
+            if pack.rendering.over:
+                correction += pack.rendering.over
+                continue
+            if self._proof is not None:
+                pack = self._shown(board, listing, choice, self._proof) or pack
+            return pack
+        name = self._counter.tokenizer.identity.name
+        raise TokenizerError(f"the counter {name} is not consistent: a count must depend on the text only.")
+
+    # What they need.
+
+    def _worth(self) -> Worth:
+        documents = [
+            Document(file.name, b"" if file.text is None else file.text, self._prior(file))
+            for file in self._source.files
+        ]
+        if not self._asks:
+            return Standing(documents)
+        query = read_query(self._options.query or "")
+        if self._options.focus or self._source.changes:
+            query = nearby(query, documents, *self._near())
+        extra = None
+        if self._options.history:
+            extra = remembered(past_changes(self._source.root), query, documents)
+        return Relevance(documents, query, extra)
+
+    def _near(self) -> tuple[list[bytes], list[Place]]:
+        """The texts that are in focus or were changed, and where they are."""
+        texts: list[bytes] = []
+        places: list[Place] = []
+        for named in self._options.focus:
+            path, _, symbol = named.partition(":")
+            found = [
+                file for file in self._source.files if file.name == path or file.name.endswith(f"/{path}")
+            ]
+            if not found:
+                raise FocusProblem(f"--focus {named}: there is no file {path!r} in the pack.", path=path)
+            for file in found[:1]:
+                text, lines = (file.text or b"", ()) if not symbol else _part_of(file, symbol)
+                texts.append(text)
+                places.append(Place(file.name, lines))
+        for change in self._source.changes:
+            touched: list[int] = []
+            for hunk in change.hunks:
+                changed = [line[1:] for line in hunk.lines.split(b"\n") if line[:1] in {b"+", b"-", b"@"}]
+                texts.append(b"\n".join(changed))
+                touched += list(range(hunk.new_start, hunk.new_start + hunk.lines.count(b"\n")))
+            places.append(Place(change.path, tuple(touched)))
+        return texts, places
+
+    @property
+    def _asks(self) -> bool:
+        return self._options.asks(self._source)
+
+    def _prior(self, file: File) -> int:
+        return file.prior.percent if self._asks else file.prior.alone
+
+    def _by_worth(self, worth: Worth) -> list[int]:
+        ranks = self._ranks()
+        self._worths = {i: worth.document(i) for i in self._texts}
+        return sorted(self._texts, key=lambda i: (ranks[i], -self._worths[i], i))
+
+    def _ranks(self) -> list[int]:
+        return [int(Priority.NORMAL if file.asked is None else file.asked) for file in self._source.files]
+
+    def _most(self) -> list[Form]:
+        """The best form that each file may have."""
+        rules = [(matcher([rule.glob]), rule.level) for rule in reversed(self._options.levels)]
+        found = []
+        for file in self._source.files:
+            name = os.fsencode(file.path)
+            found.append(next((level for spec, level in rules if spec.fullmatch(name)), Form.FULL))
+        return found
+
+    def _candidates(self, order: Sequence[int], tokens: int) -> list[int]:
+        found: list[int] = []
+        for i in order:
+            if tokens <= 0:
+                break
+            found.append(i)
+            tokens -= self._tokens[i]
+        return found
+
+    def _listing(self, room: int | None, worths: Mapping[int, int]) -> Listing:
+        entries = [
+            (file.path, self._tokens.get(i), worths.get(i, 0)) for i, file in enumerate(self._source.files)
+        ]
+
+        def counts(lines: Sequence[str]) -> list[int]:
+            self._counter.count_small(lines)
+            return [self._counter.small(line) for line in lines]
+
+        return Listing(folders(entries), room, counts)
+
+    def _always(self) -> list[Block]:
+        """The blocks that are there in any case: the changes, and last of all the instructions."""
+        return [*self._source.changes, *self._instructions()]
+
+    def _instructions(self) -> list[Block]:
+        text = self._options.instructions
+        return [] if text is None else [DocumentBlock("instructions", text.encode(), FormatHint.PLAIN)]
+
+    def _fixed(self) -> int:
+        """What the blocks count that are there in any case. Raises ``ContextCriticalOverflow``."""
+        assert self._budget is not None  # noqa: S101  # see ``chosen``
+        markup, counter = find_renderer(self._mode), self._counter
+        blocks = self._always()
+        sizes = [counter.small(markup.full(block).text + "\n\n") for block in blocks]
+        total = sum(sizes)
+        if total > self._budget:
+            names = [block.path if isinstance(block, DiffBlock) else "instructions" for block in blocks]
+            raise ContextCriticalOverflow(
+                fixed_load=total,
+                budget=self._budget,
+                critical=list(zip(names, sizes, strict=True)),
+                smallest_change={
+                    "change": "raise_budget",
+                    "by": total - self._budget,
+                    "minimum_budget": total,
+                    "say": f"raise the budget by {total - self._budget:,} to {total:,}",
+                },
+                estimate=not counter.tokenizer.identity.exact,
+                what="blocks",
+            )
+        return total
+
+    def _frame(self) -> int:
+        """What the markup around the whole and the tree counts."""
+        markup = find_renderer(self._mode)
+        framed = markup.summary(self._tree, "")
+        return sum(
+            map(self._counter.small, (f"{markup.start}\n", framed.before, f"{framed.after}\n\n", markup.end))
+        )
+
+    def _shown(self, board: Board, listing: Listing, choice: Choice, proof: Sink | None) -> Pack | None:
+        forms = {}
+        texts = {}
+        for i in board.shown:
+            texts[i] = board.text(i)
+            has_body = Form.FULL in board.candidate(i).forms
+            forms[i] = Shown.FULL if texts[i] is None else Shown.FOCUSED if has_body else Shown.OUTLINE
+        tree = listing.text({self._source.files[i].path: how for i, how in forms.items()})
+        if not tree and not texts and not self._always():
+            return None
+        return self._rendered(tree, texts, forms, choice.gap_permille, proof)
+
+    def _rendered(
+        self,
+        tree: str,
+        texts: Mapping[int, str | None],
+        forms: Mapping[int, Shown],
+        gap: int | None,
+        proof: Sink | None,
+    ) -> Pack:
+        order = sorted(texts, key=self._place)
+        blocks: list[Block] = [replace(self._tree, summary=tree)] if tree else []
+        blocks += self._source.changes
+        blocks += [replace(self._source.files[i].block(), summary=texts[i]) for i in order]
+        blocks += self._instructions()
+        rendering = proven(RENDER_BLOCKS, proof)(
+            blocks,
+            self._counter.tokenizer,
+            self._budget,
+            self._mode,
+            verbosity="summary",
+            cache=self._cache,
+        )
+        files = tuple(
+            PackedFile(
+                file.name, file.size, self._tokens.get(i), forms.get(i, Shown.LISTED), self._worths.get(i)
+            )
+            for i, file in enumerate(self._source.files)
+        )
+        return Pack(rendering, files, self._options, gap)
+
+    def _place(self, i: int) -> tuple[int, int]:
+        return (self._worths.get(i, 0) if self._options.order is Order.WORTH else 0), i
+
+    def _nothing_fits(self) -> EmptyInput:
+        return EmptyInput(
+            f"nothing fits a budget of {self._budget:,} tokens, not even the tree of the files. "
+            "Raise the budget.",
+            budget=self._budget,
+            blocks=len(self._source.files),
+        )
+
+
+def _part_of(file: File, symbol: str) -> tuple[bytes, tuple[int, ...]]:
+    """The pieces of a file that define ``symbol``, and their lines. Raises :class:`FocusProblem`."""
+    data = file.text or b""
+    pieces = [p for p in shape(data, file.kind.outline).pieces if symbol in p.names or symbol in p.within]
+    if not pieces:
+        raise FocusProblem(f"--focus {file.name}:{symbol}: the file defines no {symbol!r}.", path=file.name)
+    lines = tuple(line for piece in pieces for line in range(piece.first + 1, piece.last + 1))
+    return b"".join(data[piece.start : piece.end] for piece in pieces), lines
+
+
+def _tree_room(budget: int) -> int:
+    return min(max(_TREE_LEAST, budget // _TREE_PART), budget // _TREE_MOST)
+
+
+def as_blocks(source: Source) -> tuple[Block, ...]:
+    """The source as the blocks of a ``.bcp`` pack: with summaries, then annotations of priorities."""
+    tree = file_tree({file.path: file.size for file in source.files})
+    blocks: list[Block] = [_summarized(tree, folders_only(tree)), *source.changes]
+    urgency = [Priority.HIGH, *[Priority.CRITICAL] * len(source.changes)]
+    for file in source.files:
+        if file.text is not None:
+            block = file.block()
+            blocks.append(_summarized(block, summary_of(block_body(block), file.kind.outline)))
+            urgency.append(file.prior.priority if file.asked is None else file.asked)
+    blocks += [
+        AnnotationBlock.of_priority(index, priority)
+        for index, priority in enumerate(urgency)
+        if priority is not Priority.NORMAL
+    ]
+    return tuple(blocks)
+
+
+def _summarized(block: Block | FileTreeBlock, summary: str | None) -> Block:
+    return block if summary is None else replace(block, summary=summary)

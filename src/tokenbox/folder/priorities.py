@@ -1,0 +1,72 @@
+"""The class of a file, as the project or the caller gives it. Without a rule every file is ``normal``."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tokenbox.content.block_kinds import Priority
+from tokenbox.errors import TokenboxError
+from tokenbox.folder.globs import Glob, files_in
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Sequence
+
+
+class PriorityProblem(TokenboxError):
+    """A rule that gives files a priority has no sense."""
+
+    code = "priority_invalid"
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityRule:
+    """Files that match ``glob`` (as in .gitignore, relative to the packed folder) have ``priority``."""
+
+    glob: str
+    priority: Priority
+
+    @classmethod
+    def of(cls, glob: str, name: str, source: str) -> PriorityRule:
+        """The rule as written in ``source``. Raises :class:`PriorityProblem`."""
+        known = {priority.display: priority for priority in Priority}
+        if name not in known:
+            raise PriorityProblem(
+                f"{source}: {name[:60]!r} is no priority. Use one of {', '.join(known)}.",
+                glob=glob,
+                name=name,
+            )
+        if Glob.of(glob) is None or glob.startswith("!"):
+            raise PriorityProblem(
+                f"{source}: {glob[:200]!r} is no pattern of files. Use one as in .gitignore.", glob=glob
+            )
+        return cls(glob, known[name])
+
+
+def parse_rule(text: str, source: str = "--priority") -> PriorityRule:
+    """The rule in ``GLOB=CLASS``. Raises :class:`PriorityProblem`."""
+    glob, equals, name = text.rpartition("=")
+    if not equals:
+        raise PriorityProblem(
+            f"{source} takes GLOB=CLASS, as in 'src/**=high'; not {text[:60]!r}.", rule=text
+        )
+    return PriorityRule.of(glob, name.strip().lower(), source)
+
+
+class Rules:
+    """The classes that rules give to files. The last rule that matches decides."""
+
+    def __init__(self, rules: Sequence[PriorityRule] = ()) -> None:
+        self._rules = [(rule.priority, matcher([rule.glob])) for rule in reversed(rules)]
+
+    def asked(self, path: str) -> Priority | None:
+        """What the rules say of ``path``; None where none of them matches."""
+        name = os.fsencode(path)
+        return next((priority for priority, spec in self._rules if spec.fullmatch(name)), None)
+
+
+def matcher(globs: Sequence[str]) -> re.Pattern[bytes]:
+    """One expression for files that match any of ``globs``, written as in .gitignore."""
+    return files_in(glob for line in globs if (glob := Glob.of(line)) is not None)

@@ -1,0 +1,201 @@
+"""Which files there are: a walk that opens nothing but folders, follows no links, and ends."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tokenbox.errors import TokenboxError
+from tokenbox.folder.ignore import DEFAULT_RULES, NEVER, RULE_FILES, Rules
+from tokenbox.folder.names import order, shown
+from tokenbox.folder.notes import Note, NoteKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+# What a file tree of a pack can hold (lcp.limits.MAX_TREE_DEPTH).
+MAX_DEPTH = 128
+
+
+class PathProblem(TokenboxError):
+    """A path that was named cannot be packed."""
+
+    code = "path_unusable"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The files below ``root``, sorted; ``files`` maps each path, with slashes, to its size in bytes."""
+
+    root: str
+    files: dict[str, int]
+    notes: list[Note] = field(default_factory=list)
+
+
+def walk(paths: Sequence[str | os.PathLike[str]], ignore: Iterable[str] = ()) -> Found:
+    """The files in and below ``paths``, without what the rules leave out.
+
+    ``root`` is the folder that all of them are in, and paths are relative to it. ``ignore`` are further rules
+    for it. A path that is named is taken whatever the rules say, and followed if it is a link.
+    Raises :class:`PathProblem` for a path that is not there, or is neither file nor folder.
+    """
+    named = [resolved(os.fspath(path)) for path in paths]
+    root = common_folder(named)
+    rules = _outer_rules(root, ignore)
+    walker = _Walker(root)
+    for absolute in named:
+        relative = "" if absolute == root else _relative(root, absolute)
+        if os.path.isdir(absolute):  # noqa: PTH112  # these are strings, which pathlib would change
+            walker.folder(relative, _rules_for(root, relative, rules).without_those_against(relative))
+        else:
+            walker.files[relative] = os.stat(absolute).st_size  # noqa: PTH116
+    files = {path: walker.files[path] for path in sorted(walker.files, key=order)}
+    return Found(root, files, sorted(set(walker.notes), key=lambda note: note.order))
+
+
+def common_folder(named: Sequence[str]) -> str:
+    """The folder that all the absolute paths are in."""
+    folders = [path if os.path.isdir(path) else os.path.dirname(path) for path in named]  # noqa: PTH112, PTH120
+    return os.path.commonpath(folders)
+
+
+def project_folder(root: str) -> str:
+    """The nearest folder at or above ``root`` that git is at home in; ``root`` itself if there is none."""
+    folder = root
+    while True:
+        if os.path.lexists(os.path.join(folder, ".git")):  # noqa: PTH118
+            return folder
+        above = os.path.dirname(folder)  # noqa: PTH120
+        if above == folder:
+            return root
+        folder = above
+
+
+class _Walker:
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._done: set[str] = set()
+        self.files: dict[str, int] = {}
+        self.notes: list[Note] = []
+
+    def folder(self, path: str, rules: Rules) -> None:
+        """Add what is in the folder ``path`` ("" is the root)."""
+        waiting = [(path, rules)]
+        while waiting:
+            here, outer = waiting.pop()
+            if here in self._done:
+                continue
+            self._done.add(here)
+            waiting += self._entries(here, outer)
+
+    def _entries(self, here: str, outer: Rules) -> list[tuple[str, Rules]]:
+        """Add the files of one folder; its folders are returned."""
+        absolute = os.path.join(self._root, here) if here else self._root  # noqa: PTH118
+        try:
+            with os.scandir(absolute) as listing:
+                entries = list(listing)
+        except OSError as error:
+            self._note_failure(here, error)
+            return []
+        start = f"{here}/" if here else ""
+        rules = outer.inside(start, absolute, (entry.name for entry in entries))
+        folders = []
+        for entry in entries:
+            path = start + entry.name
+            if entry.name in NEVER:
+                continue
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except OSError as error:
+                self._note_failure(path, error)
+                continue
+            is_folder = stat.S_ISDIR(status.st_mode)
+            if rules.ignores(path, is_folder=is_folder):
+                continue
+            if is_folder:
+                if path.count("/") + 2 > MAX_DEPTH:  # the files in it are one level deeper
+                    self.notes.append(Note(shown(path), NoteKind.DEEP, f"more than {MAX_DEPTH} levels"))
+                else:
+                    folders.append((path, rules))
+            elif stat.S_ISREG(status.st_mode):
+                self.files[path] = status.st_size
+            elif stat.S_ISLNK(status.st_mode):
+                self.notes.append(Note(shown(path), NoteKind.LINK, self._target(path)))
+            else:
+                self.notes.append(Note(shown(path), NoteKind.SPECIAL, kind_of_special(status.st_mode)))
+        return folders
+
+    def _target(self, path: str) -> str:
+        """Where a link leads, if that is outside: what is inside is packed anyway."""
+        absolute = os.path.join(self._root, path)  # noqa: PTH118
+        try:
+            target = os.path.realpath(absolute, strict=True)
+        except OSError:
+            return "it leads nowhere"
+        inside = target == self._root or target.startswith(self._root.rstrip("/") + "/")
+        return "" if inside else "it leads out of the folder"
+
+    def _note_failure(self, path: str, error: OSError) -> None:
+        gone = isinstance(error, FileNotFoundError)
+        kind = NoteKind.VANISHED if gone else NoteKind.UNREADABLE
+        self.notes.append(Note(shown(path) or ".", kind, "" if gone else str(error.strerror)))
+
+
+def kind_of_special(mode: int) -> str:
+    """What something is that is neither file, folder nor link."""
+    kinds = {
+        stat.S_IFIFO: "a pipe",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFBLK: "a device",
+        stat.S_IFCHR: "a device",
+    }
+    return kinds.get(stat.S_IFMT(mode), "of an unknown kind")
+
+
+def resolved(path: str) -> str:
+    """The absolute path without links. Raises :class:`PathProblem`."""
+    try:
+        absolute = os.path.realpath(path, strict=True)
+        mode = os.stat(absolute).st_mode  # noqa: PTH116
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise PathProblem(
+            f"{shown(path)}: {said}. Name files and folders that are there.", path=path
+        ) from None
+    if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+        raise PathProblem(
+            f"{shown(path)} is {kind_of_special(mode)}, which is never opened. Name files and folders.",
+            path=path,
+        )
+    if inside := NEVER.intersection(absolute.split("/")):
+        raise PathProblem(
+            f"{shown(path)} is inside {min(inside)}, which is never packed. Name the project's own files.",
+            path=path,
+        )
+    return absolute
+
+
+def _relative(root: str, absolute: str) -> str:
+    return absolute[len(root.rstrip("/")) + 1 :]
+
+
+def _outer_rules(root: str, ignore: Iterable[str]) -> Rules:
+    """What holds in the root by the folders above it, up to the project's own, and by ``ignore``."""
+    rules = Rules(DEFAULT_RULES)
+    folder = project_folder(root)
+    while folder != root:
+        way = _relative(folder, root)
+        rules = rules.above(folder, f"{way}/")
+        folder = os.path.join(folder, way.partition("/")[0])  # noqa: PTH118
+    return Rules(ignore, rules)
+
+
+def _rules_for(root: str, relative: str, rules: Rules) -> Rules:
+    """The rules outside the folder ``relative``: those of the folders between it and the root."""
+    here, absolute = "", root
+    for step in relative.split("/") if relative else []:
+        rules = rules.inside(here, absolute, RULE_FILES)
+        here, absolute = f"{here}{step}/", os.path.join(absolute, step)  # noqa: PTH118
+    return rules

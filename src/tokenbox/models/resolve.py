@@ -1,0 +1,238 @@
+"""What holds for a request to a model: how much it may take, who says so, and who counts it.
+
+The call comes first, then the settings, then the model's server, then the catalog.
+Settings and what servers said come in as values: nothing is read or asked here (requests.md, "A resolver").
+
+    use = resolve("gpt-4o", settings=Stated(reserve_output=Figure(2_000, "tokenbox.toml:3")))
+    use.context_window, use.sources["context_window"]      128000, "models.dev via ctxlen 2026.10.27.2, ..."
+    use.counter.count_request(request)                     Count(total, exact, at_most, by)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
+
+from tokenbox import catalog
+from tokenbox.catalog import Figure, Limit, ModelLimits, Rule, TokenizerFamily
+from tokenbox.catalog.figures import Disagreement
+from tokenbox.models.counters import ANYONE, Counting, counters_for
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tokenbox.compose.requests import RequestCounter
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+
+class OutputMode(StrEnum):
+    """How the answer is used. It decides the default output reserve: truncated JSON is worthless."""
+
+    TEXT = "text"
+    JSON = "json"
+    STREAM = "stream"
+
+
+DEFAULT_SHARES: Final[Mapping[OutputMode, int]] = {
+    OutputMode.TEXT: 4,
+    OutputMode.STREAM: 4,
+    OutputMode.JSON: 2,
+}
+"""The default output reserve: the model's maximum output, but at most one in so many of the usable window."""
+
+NO_LIMITS: Final = ModelLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What the call, or the settings, say about a model. None: nothing.
+
+    ``context_window`` is what the model holds, whoever else says otherwise. ``window_cap`` is the most of any
+    model's window that is to be used: it lowers what the server or the catalog says, and stands in where
+    both are silent.
+    """
+
+    context_window: Figure | None = None
+    max_input: Figure | None = None
+    max_output: Figure | None = None
+    reserve_output: Figure | None = None
+    window_cap: Figure | None = None
+    headroom: tuple[Fraction, str] | None = None
+    """The share of the window that stays free, and who says so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFigures:
+    """How much a request to a model may take, in tokens. None is unknown, and never 0.
+
+    ``sources`` says for each figure where it comes from, by the name of the field. ``reserve_output`` is None
+    only where the context window is unknown and no reserve is stated.
+    """
+
+    model: str | None
+    context_window: int | None
+    max_input: int | None
+    max_output: int | None
+    reserve_output: int | None
+    headroom: Fraction = Fraction(0)
+    family: TokenizerFamily | None = None
+    sources: Mapping[str, str] = field(default_factory=dict)
+    disagreements: tuple[Disagreement, ...] = ()
+
+    @property
+    def usable(self) -> int | None:
+        """What input and output may take together: the window less its headroom, rounded down."""
+        return None if self.context_window is None else usable_of(self.context_window, self.headroom)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelUse(ModelFigures):
+    """The figures of a model, and who counts for it.
+
+    ``counter`` counts a request whole. ``tokenizer`` cuts texts into tokens. ``exact``: the counter is proven
+    to count as the model's server does, so that the server need not be asked.
+    """
+
+    counter: RequestCounter
+    tokenizer: Tokenizer | None
+    exact: bool
+
+
+def resolve(
+    model: str | None,
+    *,
+    call: Stated = Stated(),  # frozen
+    settings: Stated = Stated(),  # frozen
+    server: ModelLimits = NO_LIMITS,
+    corrections: Mapping[str, ModelLimits] | None = None,
+    counting: Counting = ANYONE,
+    mode: OutputMode = OutputMode.TEXT,
+) -> ModelUse:
+    """The figures of a model, and who counts for it. See :func:`resolve_figures` and :func:`counters_for`.
+
+    Raises ``NoTokenizer``, or what is wrong with the tokenizer that is named.
+    """
+    figures = resolve_figures(
+        model, call=call, settings=settings, server=server, corrections=corrections, mode=mode
+    )
+    counters = counters_for(model, counting)
+    return ModelUse(
+        **{one.name: getattr(figures, one.name) for one in fields(ModelFigures)},
+        counter=counters.counter,
+        tokenizer=counters.tokenizer,
+        exact=counters.exact,
+    )
+
+
+def resolve_figures(
+    model: str | None,
+    *,
+    call: Stated = Stated(),  # frozen
+    settings: Stated = Stated(),  # frozen
+    server: ModelLimits = NO_LIMITS,
+    corrections: Mapping[str, ModelLimits] | None = None,
+    mode: OutputMode = OutputMode.TEXT,
+) -> ModelFigures:
+    """The figures of a model, each with its source.
+
+    ``server`` is what the model's server says, or said: then its figures have a date. ``corrections`` are the
+    operator's corrections of the catalog, by model. A window smaller than the maximum input is reported among
+    the disagreements; both limits hold.
+    """
+    known = (
+        None if model is None else catalog.model(model, configured=corrections, discovered={model: server})
+    )
+    found: dict[str, Figure | None] = {}
+    disagreements = [] if known is None else list(known.disagreements)
+    for name, limit in _LIMITS.items():
+        stated = [figure for one in (call, settings) if (figure := getattr(one, name)) is not None]
+        other = None if known is None else known.figure(limit)
+        found[name] = stated[0] if stated else other
+        if stated and any(figure.value != stated[0].value for figure in (*stated[1:], other) if figure):
+            disagreements = [one for one in disagreements if one.limit is not limit]
+            disagreements.append(_overruled(limit, stated, other, known))
+    window = found["context_window"]
+    if call.context_window is None and settings.context_window is None:
+        window = _capped(window or (None if known is None else known.window), call, settings)
+    sources = {name: source_text(figure) for name, figure in found.items() if figure is not None}
+    if window is not None:
+        sources["context_window"] = source_text(window)
+    headroom, sources["headroom"] = call.headroom or settings.headroom or (Fraction(0), "default")
+    context_window = None if window is None else window.value
+    reserve = _reserve(call, settings, found["max_output"], context_window, headroom, mode)
+    if reserve is not None:
+        sources["reserve_output"] = source_text(reserve)
+    return ModelFigures(
+        model=model,
+        context_window=context_window,
+        max_input=_value(found["max_input"]),
+        max_output=_value(found["max_output"]),
+        reserve_output=_value(reserve),
+        headroom=headroom,
+        family=None if known is None else known.tokenizer,
+        sources=sources,
+        disagreements=tuple(disagreements),
+    )
+
+
+_LIMITS: Final[Mapping[str, Limit]] = {
+    "context_window": Limit.CONTEXT_WINDOW,
+    "max_input": Limit.MAX_INPUT_TOKENS,
+    "max_output": Limit.MAX_OUTPUT_TOKENS,
+}
+
+
+def usable_of(window: int, headroom: Fraction) -> int:
+    """The window less its headroom, rounded down."""
+    return int(window * (1 - headroom))
+
+
+def source_text(figure: Figure) -> str:
+    """Where a figure comes from, with its date."""
+    return figure.source if figure.date is None else f"{figure.source}, {figure.date}"
+
+
+def _overruled(
+    limit: Limit, stated: list[Figure], other: Figure | None, known: catalog.ModelInfo | None
+) -> Disagreement:
+    """What was stated counts; everyone who says something else is named."""
+    chosen = stated[0]
+    said = [*stated[1:], *([] if other is None else [other])]
+    if known is not None:
+        said += [figure for one in known.disagreements if one.limit is limit for figure in one.others]
+    others = tuple(dict.fromkeys(figure for figure in said if figure.value not in (chosen.value, None)))
+    return Disagreement(limit, Rule.CONFIGURED, chosen, others)
+
+
+def _capped(known: Figure | None, call: Stated, settings: Stated) -> Figure | None:
+    """The model's own window, but no more than the cap; the cap, where the window is unknown."""
+    cap = call.window_cap or settings.window_cap
+    if cap is None or cap.value is None:
+        return known
+    if known is None or known.value is None:
+        return cap
+    return cap if cap.value < known.value else known
+
+
+def _reserve(
+    call: Stated,
+    settings: Stated,
+    longest: Figure | None,
+    window: int | None,
+    headroom: Fraction,
+    mode: OutputMode,
+) -> Figure | None:
+    """What stays free for the answer: as stated, else by the one default rule."""
+    stated = call.reserve_output or settings.reserve_output
+    if stated is not None or window is None:
+        return stated
+    share = usable_of(window, headroom) // DEFAULT_SHARES[mode]
+    if longest is not None and longest.value is not None and longest.value <= share:
+        return Figure(longest.value, f"the model's longest answer, {source_text(longest)}")
+    return Figure(share, f"default: 1 in {DEFAULT_SHARES[mode]} of the usable window")
+
+
+def _value(figure: Figure | None) -> int | None:
+    return None if figure is None else figure.value

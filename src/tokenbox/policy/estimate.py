@@ -1,0 +1,105 @@
+"""What chunks count: the whole that would be sent as a :class:`Count`, and each chunk alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tokenbox.compose.blocks import render_blocks
+from tokenbox.compose.bound import Bound
+from tokenbox.compose.remembered import COUNTS
+from tokenbox.compose.requests import By, Count, RequestCounter
+from tokenbox.content.items import Item
+from tokenbox.content.request import Request
+from tokenbox.conversation.markers import MarkersFormat
+from tokenbox.conversation.pieces import open_session
+from tokenbox.policy.chunks import ChunkKind
+from tokenbox.policy.errors import InvalidChunks
+from tokenbox.policy.records import Estimate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tokenbox.compose.blocks import BlockLayout
+    from tokenbox.content.message import Message
+    from tokenbox.policy.chunks import Chunks
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+    Counts = Tokenizer | RequestCounter
+
+# Estimates of texts that have a margin of 15 % in them.
+_WITH_MARGIN = frozenset({"heuristic", "two-vocabularies"})
+
+
+def estimate(request: Chunks, counter: Counts, model: str | None = None) -> Estimate:
+    """What the request counts, whole and each chunk alone."""
+    count = count_chunks(request, counter)
+    return Estimate(count, tuple(sizes_of(request, counter)), counter.identity, model, request.ids)
+
+
+def count_chunks(request: Chunks, counter: Counts) -> Count:
+    """The count of the whole that would be sent: texts with their separators, blocks in their markup,
+    messages as the chat format has them.
+    """  # noqa: D205  # one sentence
+    if request.kind is ChunkKind.MESSAGES:
+        return count_messages(counter, request.read, request.tools)
+    tokenizer = text_counter(counter)
+    if request.kind is ChunkKind.BLOCKS:
+        shown = rendered(request, tokenizer) if request.items else None
+        return count_text("" if shown is None else shown.text, 0 if shown is None else shown.total, tokenizer)
+    total = COUNTS.whole(tokenizer, request.texts, request.separator)
+    return count_text(request.separator.join(request.texts), total, tokenizer)
+
+
+def count_messages(
+    counter: Counts, items: Sequence[Item], tools: Sequence[Mapping[str, object]] = ()
+) -> Count:
+    """The count of these messages with their tools."""
+    return request_counter(counter).count_request(Request.of_items(items, tools or None))
+
+
+def count_text(text: str, total: int, tokenizer: Tokenizer) -> Count:
+    """A text that was counted as a whole, as a :class:`Count`. It is bounded by its bytes."""
+    identity = tokenizer.identity
+    if identity.exact:
+        return Count(total, exact=True, at_most=total, by=By.TEXT)
+    by = By.CHARS4 if identity.name == "chars4" else By.TEXT
+    at_most = max(total, Bound(None).prompt(text))
+    return Count(total, exact=False, at_most=at_most, by=By.MARGIN if identity.name in _WITH_MARGIN else by)
+
+
+def sizes_of(request: Chunks, counter: Counts) -> list[int]:
+    """What each chunk counts alone; nothing for an annotation, which is never sent."""
+    if request.kind is ChunkKind.MESSAGES:
+        return sizes_of_messages(counter, request.items)
+    tokenizer = text_counter(counter)
+    if request.kind is ChunkKind.SECTIONS:
+        return COUNTS.each(tokenizer, request.texts)
+    if not request.items:
+        return []
+    sizes = {block.index: block.size for block in rendered(request, tokenizer).blocks}
+    return [sizes.get(i, 0) for i in range(len(request.items))]
+
+
+def sizes_of_messages(counter: Counts, messages: Sequence[Message]) -> list[int]:
+    """What each message adds to a request."""
+    session = open_session(request_counter(counter))
+    return [session.cost(Item((message,))) for message in messages]
+
+
+def rendered(request: Chunks, tokenizer: Tokenizer) -> BlockLayout:
+    """All blocks in full, as they would be sent."""
+    return render_blocks(request.items, tokenizer, verbosity="full")
+
+
+def request_counter(counter: Counts) -> RequestCounter:
+    """What counts requests: a tokenizer does with the markers of the common formats."""
+    return counter if isinstance(counter, RequestCounter) else MarkersFormat(counter)
+
+
+def text_counter(counter: Counts) -> Tokenizer:
+    """What counts texts. Raises :class:`InvalidChunks` for a chat format."""
+    if isinstance(counter, RequestCounter):
+        raise InvalidChunks(
+            "a chat format counts messages, not texts or blocks. Give messages, or a tokenizer."
+        )
+    return counter

@@ -1,0 +1,273 @@
+"""The guard: whether a request may be sent (nrv ADR 007, 5; requests.md, "A guard").
+
+    denied iff tokens_in + reserve_out > max_ctx * (1 - headroom), or tokens_in > max_input
+
+in exact arithmetic. As the left side is whole, that is the budget of layout.md: denied iff
+``tokens_in > floor(max_ctx * (1 - headroom)) - reserve_out``.
+
+An exact count is decided on its total. An uncertain one is denied if it is over by its total, and allowed if
+it is under by its bound; between the two :class:`Uncertain` decides.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
+
+from tokenbox.compose.requests import By
+from tokenbox.content.weight import exact_weight, weight_text
+from tokenbox.integers import MAX_INTEGER, whole
+from tokenbox.models import usable_of
+from tokenbox.policy.errors import InvalidPolicy, unknown_window
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tokenbox.compose.requests import Count
+    from tokenbox.models import ModelFigures
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a request must keep to, in tokens.
+
+    ``max_ctx`` holds input and output together; ``reserve_out`` stays free for the answer; ``headroom`` is
+    the fraction of the window kept free as a margin; ``max_input`` is a limit of the input alone, if there is
+    one. ``sources`` says, by the name of the field, where a figure comes from.
+    """
+
+    max_ctx: int
+    reserve_out: int = 0
+    headroom: Fraction = Fraction(0)
+    max_input: int | None = None
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        max_ctx: object,
+        reserve_out: object = 0,
+        headroom: object = 0,
+        max_input: object = None,
+        sources: Mapping[str, str] | None = None,
+    ) -> Limits:
+        """The limits, checked. Raises :class:`InvalidPolicy`."""
+        return cls(
+            tokens(max_ctx, "max_ctx"),
+            tokens(reserve_out, "reserve_out"),
+            exact_headroom(headroom),
+            None if max_input is None else tokens(max_input, "max_input"),
+            dict(sources or {}),
+        )
+
+    @classmethod
+    def of_model(cls, figures: ModelFigures) -> Limits:
+        """The limits of a request to a model. Raises :class:`UnknownWindow`."""
+        if figures.context_window is None or figures.reserve_output is None:
+            raise unknown_window(figures.model)
+        sources = {_FIELDS[name]: source for name, source in figures.sources.items() if name in _FIELDS}
+        return cls.of(
+            figures.context_window, figures.reserve_output, figures.headroom, figures.max_input, sources
+        )
+
+    @property
+    def usable(self) -> int:
+        """``floor(max_ctx * (1 - headroom))``: what input and output may take together."""
+        return usable_of(self.max_ctx, self.headroom)
+
+    @property
+    def window_room(self) -> int:
+        """What the window leaves for the input; below 0 if the reserve alone is too large."""
+        return self.usable - self.reserve_out
+
+    @property
+    def input_limit(self) -> int:
+        """The most input that passes: the smallest limit wins. Below 0 if nothing does."""
+        return self.window_room if self.max_input is None else min(self.window_room, self.max_input)
+
+    @property
+    def max_input_binds(self) -> bool:
+        """Whether ``max_input`` is the smaller limit."""
+        return self.max_input is not None and self.max_input < self.window_room
+
+    def denies(self, tokens_in: int) -> bool:
+        """The rule itself, as ADR 007 writes it."""
+        over_window = tokens_in + self.reserve_out > self.max_ctx * (1 - self.headroom)
+        return over_window or (self.max_input is not None and tokens_in > self.max_input)
+
+    def largest_reserve(self, tokens_in: int) -> int:
+        """The most output that may be reserved beside that input; below 0 if not even none."""
+        return self.usable - tokens_in
+
+    def smallest_window(self, tokens_in: int) -> int:
+        """The smallest ``max_ctx`` that lets that input pass, all else being equal."""
+        needed = Fraction(tokens_in + self.reserve_out) / (1 - self.headroom)
+        return -(-needed.numerator // needed.denominator)
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "max_ctx": self.max_ctx,
+            "reserve_out": self.reserve_out,
+            "headroom": weight_text(self.headroom),
+            "max_input": self.max_input,
+            "usable": self.usable,
+            "input_limit": self.input_limit,
+            "sources": dict(self.sources),
+        }
+
+
+MARGINS: Final[Mapping[By, Fraction]] = {
+    By.TEMPLATE: Fraction(5, 100),
+    By.SERVER: Fraction(5, 100),
+    By.PUBLISHED: Fraction(5, 100),
+    By.TEXT: Fraction(15, 100),
+    By.MARKERS: Fraction(0),  # counted generously: the total has its margin
+    By.MARGIN: Fraction(0),
+    By.CHARS4: Fraction(15, 100),
+}
+"""The margin of an estimate, as a share of its total, by who counted."""
+
+
+# The figures of a model by the names of ADR 007.
+_FIELDS: Final = {
+    "context_window": "max_ctx",
+    "max_input": "max_input",
+    "reserve_output": "reserve_out",
+    "headroom": "headroom",
+}
+
+
+class Uncertain(StrEnum):
+    """The setting ``policy.uncertain``: what decides where an estimate fits by total, not by bound."""
+
+    MARGIN = "margin"
+    """The total and its margin."""
+    BOUND = "bound"
+    """The bound: nothing uncertain passes."""
+    ALLOW = "allow"
+    """The total."""
+
+
+class Basis(StrEnum):
+    """Which figure of the count decided."""
+
+    EXACT = "exact"
+    TOTAL = "total"
+    AT_MOST = "at_most"
+    MARGIN = "margin"
+
+
+class Binding(StrEnum):
+    """Which limit decided."""
+
+    CONTEXT_WINDOW = "context_window"
+    MAX_INPUT_TOKENS = "max_input_tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a request may be sent, and which figure decided.
+
+    ``tokens`` is what the limits have to leave for the input: the total, also with its margin, or the bound.
+    """
+
+    ok: bool
+    count: Count
+    limits: Limits
+    tokens: int
+    basis: Basis
+    uncertain: Uncertain
+
+    @property
+    def binding(self) -> Binding:
+        """The smaller limit."""
+        return Binding.MAX_INPUT_TOKENS if self.limits.max_input_binds else Binding.CONTEXT_WINDOW
+
+    @property
+    def over(self) -> int:
+        """By how many tokens the input is over its limit; 0 or less if it is not."""
+        return self.tokens - self.limits.input_limit
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "ok": self.ok,
+            "count": self.count.to_dict(),
+            "tokens": self.tokens,
+            "basis": self.basis.value,
+            "uncertain": self.uncertain.value,
+            "over": self.over,
+            "binding": self.binding.value,
+            **self.limits.to_dict(),
+        }
+
+
+def checked_uncertain(value: object) -> Uncertain:
+    """``value`` as :class:`Uncertain`. Raises :class:`InvalidPolicy`."""
+    if isinstance(value, str) and value in set(Uncertain):
+        return Uncertain(value)
+    shown, names = f"{value!r:.60}", ", ".join(one.value for one in Uncertain)
+    raise InvalidPolicy(f"policy.uncertain is one of {names}, not {shown}.", field="uncertain", value=shown)
+
+
+def guard(count: Count, limits: Limits, uncertain: Uncertain = Uncertain.MARGIN) -> Verdict:
+    """Whether a request of that count may be sent within ``limits``."""
+    tokens, basis = needed(count, uncertain)
+    if basis is not Basis.EXACT and limits.denies(in_window(count)):
+        basis = Basis.TOTAL
+    return Verdict(not limits.denies(tokens), count, limits, tokens, basis, uncertain)
+
+
+def needed(count: Count, uncertain: Uncertain = Uncertain.MARGIN) -> tuple[int, Basis]:
+    """How many tokens of input a limit has to leave for the request to pass, and which figure that is."""
+    total = in_window(count)
+    if count.exact:
+        return total, Basis.EXACT
+    if uncertain is Uncertain.ALLOW:
+        return total, Basis.TOTAL
+    margined = math.ceil(total * (1 + MARGINS[count.by]))
+    if uncertain is Uncertain.BOUND or count.at_most <= margined:
+        return count.at_most, Basis.AT_MOST
+    return margined, Basis.MARGIN
+
+
+def in_window(count: Count) -> int:
+    """The total; of several prompts, each of which has the window for itself, the largest."""
+    return count.total if count.largest is None else count.largest
+
+
+def tokens(value: object, name: str) -> int:
+    """``value``, an integer of any library, as a number of tokens. Raises :class:`InvalidPolicy`."""
+    number = whole(value)
+    if number is None or not 0 <= number <= MAX_INTEGER:
+        raise InvalidPolicy(
+            f"{name} is a whole number of tokens, from 0 to {MAX_INTEGER:,}, not {value!r:.80}.",
+            field=name,
+            value=f"{value!r:.80}",
+        )
+    return number
+
+
+def exact_headroom(value: object) -> Fraction:
+    """``value`` as an exact fraction of the window, 0 <= headroom < 1. Raises :class:`InvalidPolicy`.
+
+    A decimal string such as ``"0.05"``, a Decimal, a Fraction, 0, or a float by its shortest decimal form.
+    """
+    try:
+        fraction = Fraction(exact_weight(value))
+    except (TypeError, ValueError) as error:
+        said = str(error).replace("a weight", "a headroom")
+        raise InvalidPolicy(
+            f"headroom is a decimal such as '0.05', not {value!r:.80}: {said:.160}.",
+            field="headroom",
+            value=f"{value!r:.80}",
+        ) from None
+    if fraction >= 1:
+        raise InvalidPolicy(
+            f"headroom is a fraction of the window below 1, not {value}. For 5 % give '0.05'.",
+            field="headroom",
+            value=repr(value),
+        )
+    return fraction

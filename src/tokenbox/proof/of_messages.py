@@ -1,0 +1,142 @@
+"""How a bundle has messages that were fitted into a budget."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenbox.content.items import Item, read_items
+from tokenbox.content.message import InvalidMessage, Message, Role, check_messages
+from tokenbox.conversation.fit import fit
+from tokenbox.conversation.low_water import AutoLowWater
+from tokenbox.conversation.record import ALGORITHM, as_json
+from tokenbox.errors import InvalidBudget, UnknownTokenizer
+from tokenbox.proof.bundle import INPUTS
+from tokenbox.proof.calls import Function
+from tokenbox.proof.errors import BundleInvalid
+from tokenbox.proof.evidence import Input, Kind
+from tokenbox.proof.recorded import ratio
+from tokenbox.tokenizers.utf8 import utf8
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from tokenbox.conversation.record import Fitted
+    from tokenbox.proof.calls import Arguments
+    from tokenbox.proof.evidence import Record
+    from tokenbox.proof.recorded import Recorded
+
+MESSAGE: Final = "message"
+TOOLS: Final = "tools"
+
+
+def message_input(message: Message | Item, name: str, tokens: int | None) -> Input:
+    """A message is its JSON: that has the digest, so it is all that a replay needs."""
+    calls = message.calls if isinstance(message, Item) else message.tool_calls
+    fields = {"role": message.role.value, "calls": len(calls)}
+    return _input(name, MESSAGE, _as_given(message.to_dict()), tokens, fields)
+
+
+def tools_input(tools: Iterable[Mapping[str, object]]) -> Input:
+    return _input(TOOLS, TOOLS, _as_given([dict(tool) for tool in tools]), None, {})
+
+
+def message_texts(messages: Iterable[Message], tools: Iterable[Mapping[str, object]]) -> Iterator[str]:
+    """The texts that a bundle of these messages and tools names by digest."""
+    for message in messages:
+        yield _as_given(message.to_dict())
+    yield _as_given([dict(tool) for tool in tools])
+
+
+def recorded_messages(recorded: Recorded) -> tuple[list[Message], list[dict[str, object]] | None]:
+    """The messages and tools that the bundle names. Raises ``ReplayImpossible`` where a text is missing."""
+    wanted = [(str(record["id"]), record["digest"]) for record in recorded.inputs]
+    texts = recorded.texts_of(wanted, "messages")
+    values = [recorded.json(text, name) for text, (name, _) in zip(texts, wanted, strict=True)]
+    kinds = [record["kind"] for record in recorded.inputs]
+    messages = [value for value, kind in zip(values, kinds, strict=True) if kind == MESSAGE]
+    tools = [value for value, kind in zip(values, kinds, strict=True) if kind == TOOLS]
+    if len(messages) + len(tools) < len(values) or len(tools) > 1:
+        raise BundleInvalid("are not the messages and tools of a request.", file=INPUTS)
+    if tools and not (isinstance(tools[0], list) and all(isinstance(tool, dict) for tool in tools[0])):
+        raise BundleInvalid("is not a list of tools.", file=INPUTS, field=TOOLS)
+    return check_messages(messages), tools[0] if tools else None
+
+
+def _as_given(value: object) -> str:
+    """As JSON with the keys in their order, which what is sent has too."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _name(place: int, message: Item) -> str:
+    """As the error for what does not fit names it."""
+    return f"messages[{place}] ({message.role.value})"
+
+
+def _input(name: str, kind: str, text: str, tokens: int | None, fields: Record) -> Input:
+    data = utf8(text)
+    return Input(
+        name, kind, hashlib.sha256(data).hexdigest(), len(data), tokens, fields=fields, texts=(text,)
+    )
+
+
+def _inputs(arguments: Arguments, fitted: Fitted[Any] | None) -> Iterator[Input]:
+    messages = read_items(arguments["messages"]) if fitted is None else fitted.inputs
+    sizes: Sequence[int | None] = [None] * len(messages) if fitted is None else fitted.sizes
+    for place, (message, tokens) in enumerate(zip(messages, sizes, strict=True)):
+        yield message_input(message, _name(place, message), tokens)
+    if arguments.get("tools"):
+        yield tools_input(arguments["tools"])
+
+
+def _result(_: Arguments, fitted: Fitted[Any]) -> dict[str, Any]:
+    kept = [as_json(item.to_dict()) for item in fitted.shown.values()]
+    return {
+        "decisions": tuple(_decisions(fitted)),
+        "emitted": f"[{','.join(kept)}]",
+        "digest": fitted.digest,
+        "figures": {"total": fitted.total, "exact": fitted.exact},
+    }
+
+
+def _decisions(fitted: Fitted[Any]) -> Iterator[Record]:
+    """What became of each exchange, and of what is in none; then the steps in their order."""
+    for number, exchange in enumerate(fitted.exchanges, 1):
+        yield {"id": f"exchange {number}", **exchange.to_dict()}
+    for place, message in enumerate(fitted.inputs):
+        if message.role in {Role.SYSTEM, Role.DEVELOPER}:
+            size = fitted.sizes[place]
+            yield {"id": _name(place, message), "decision": "kept", "base_size": size, "size": size}
+    for step in fitted.steps:
+        yield step.to_dict()
+
+
+def _read(recorded: Recorded) -> dict[str, Any]:
+    messages, tools = recorded_messages(recorded)
+    return {
+        "messages": messages,
+        "tools": tools,
+        "budget": recorded.figure("tokens"),
+        "low_water": recorded_low_water(recorded.arguments.get("low_water")),
+    }
+
+
+def recorded_low_water(value: object) -> Any:  # noqa: ANN401  # any LowWater; fit checks it
+    """A ratio such as ``1/3``, a decimal, ``auto``, or the eagerness of an :class:`AutoLowWater`."""
+    if isinstance(value, dict):
+        return AutoLowWater(ratio(value.get("eagerness")))
+    return ratio(value)
+
+
+FIT = Function(
+    name="fit",
+    kind=Kind.WINDOW,
+    algorithm=ALGORITHM,
+    call=fit,
+    apart=frozenset({"messages", "tools", "budget", "count"}),
+    inputs=_inputs,
+    result=_result,
+    read=_read,
+    undecided=(InvalidMessage, InvalidBudget, UnknownTokenizer),
+)

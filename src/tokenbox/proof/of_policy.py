@@ -1,0 +1,242 @@
+"""How a bundle has an estimate, a plan and an enforcement."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from tokenbox.content.blocks import AnnotationBlock, resolve_priorities
+from tokenbox.content.weight import weight_text
+from tokenbox.policy import Limits, enforce, estimate, pack, read_chunks
+from tokenbox.policy.chunks import ChunkKind
+from tokenbox.policy.override import allow_over_context
+from tokenbox.proof.bundle import INPUTS
+from tokenbox.proof.calls import Function
+from tokenbox.proof.errors import BundleInvalid
+from tokenbox.proof.evidence import Budget, Input, Kind, Outcome, Sourced, Status
+from tokenbox.proof.of_blocks import block_input, recorded_blocks
+from tokenbox.proof.of_messages import MESSAGE, TOOLS, message_input, recorded_messages, tools_input
+from tokenbox.proof.of_sections import recorded_sections, section_input
+from tokenbox.proof.recorded import broken, ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from tokenbox.policy import Chunks, Enforcement, Estimate, PackPlan
+    from tokenbox.policy.override import Override
+    from tokenbox.proof.calls import Arguments
+    from tokenbox.proof.recorded import Recorded
+
+OVER_CONTEXT: Final = "over_context"
+_APART: Final = frozenset({"request", "limits", "counter", "model"})
+_ALSO: Final = frozenset({"separator"})
+
+
+def budget_of(limits: Limits) -> Budget:
+    """The figures of the guard, each with its source."""
+    sources = limits.sources
+    return Budget(
+        # Below 0 nothing passes at all.
+        tokens=Sourced(limits.input_limit, sources.get("max_input" if limits.max_input_binds else "max_ctx")),
+        context_window=Sourced(limits.max_ctx, sources.get("max_ctx")),
+        reserve_output=Sourced(limits.reserve_out, sources.get("reserve_out")),
+        headroom=Sourced(weight_text(limits.headroom), sources.get("headroom")),
+        max_input=Sourced(limits.max_input, sources.get("max_input")),
+    )
+
+
+def _limits(arguments: Arguments) -> Budget:
+    return budget_of(arguments["limits"])
+
+
+def _no_limits(_: Arguments) -> Budget:
+    return Budget()
+
+
+def _separator(arguments: Arguments) -> dict[str, object]:
+    return {"separator": arguments["request"].separator}
+
+
+def _inputs(request: Chunks, sizes: Mapping[int, int]) -> Iterator[Input]:
+    """Every chunk. ``sizes``: what each counts alone, where that was found out."""
+    if request.kind is ChunkKind.SECTIONS:
+        for i, section in enumerate(request.sections):
+            yield section_input(section, sizes.get(i))
+    elif request.kind is ChunkKind.MESSAGES:
+        for i, message in enumerate(request.items):
+            yield message_input(message, request.ids[i], sizes.get(i))
+        if request.tools:
+            yield tools_input(request.tools)
+    else:
+        priorities = resolve_priorities(request.items)
+        for i, block in enumerate(request.items):
+            if not isinstance(block, AnnotationBlock):
+                yield block_input(block, request.ids[i], i, priorities[i], sizes.get(i))
+
+
+def _planned_inputs(arguments: Arguments, plan: PackPlan | None) -> Iterator[Input]:
+    chunks = () if plan is None else (*plan.packed, *plan.dropped)
+    return _inputs(arguments["request"], {chunk.index: chunk.base_size for chunk in chunks})
+
+
+def _enforced_inputs(arguments: Arguments, _: Enforcement | None) -> Iterator[Input]:
+    return _inputs(arguments["request"], {})
+
+
+def _estimated_inputs(arguments: Arguments, found: Estimate | None) -> Iterator[Input]:
+    sizes: Sequence[int] = () if found is None else found.per_chunk
+    return _inputs(arguments["request"], dict(enumerate(sizes)))
+
+
+def _plan(_: Arguments, plan: PackPlan) -> dict[str, Any]:
+    """What became of every chunk, and what would be sent."""
+    chunks = sorted((*plan.packed, *plan.dropped), key=lambda chunk: chunk.index)
+    return {
+        "decisions": (
+            *(chunk.to_dict() for chunk in chunks),
+            *({"summarize": op.to_dict()} for op in plan.summary_ops),
+        ),
+        "emitted": plan.emitted,
+        "digest": plan.layout.digest,
+        "figures": {"total": plan.total, "exact": plan.exact, "strategy": plan.strategy},
+    }
+
+
+def _enforcement(_: Arguments, verdict: Enforcement) -> dict[str, Any]:
+    """The rule with its figures, and every remedy where it was denied. Nothing is emitted."""
+    why = verdict.why
+    refused = Outcome(
+        Status.REFUSED, OVER_CONTEXT, {"over": why.over, "input_limit": verdict.limits.input_limit}
+    )
+    return {
+        "decisions": (
+            {"decision": "allowed" if verdict.ok else "denied", "why": why.say, "notes": list(why.notes)},
+            *({"remedy": remedy.to_dict()} for remedy in verdict.plan),
+        ),
+        "outcome": Outcome() if verdict.ok else refused,
+        "figures": {
+            "tokens_in": why.tokens_in,
+            "at_most": why.verdict.count.at_most,
+            "counted_by": why.verdict.count.by.value,
+            # The figure that decided, and which one it is.
+            "decided_on": why.verdict.tokens,
+            "basis": why.verdict.basis.value,
+            "over": why.over,
+            "exact": why.exact,
+            "binding": why.binding.value,
+            "overridden": why.overridden,
+        },
+    }
+
+
+def _estimate(_: Arguments, found: Estimate) -> dict[str, Any]:
+    count = found.count
+    figures = {
+        "tokens_in": count.total,
+        "exact": count.exact,
+        "at_most": count.at_most,
+        "counted_by": count.by.value,
+    }
+    return {"decisions": (), "figures": figures}
+
+
+def _read(recorded: Recorded) -> dict[str, Any]:
+    return {"request": _request(recorded), "model": recorded.predicate["model"]}
+
+
+def _read_plan(recorded: Recorded) -> dict[str, Any]:
+    return {**_read(recorded), "limits": recorded_limits(recorded)}
+
+
+def _read_enforcement(recorded: Recorded) -> dict[str, Any]:
+    """Which larger models there were depends on catalog and settings: they are taken as recorded."""
+    remedies = [record["remedy"] for record in recorded.contents.decisions if "remedy" in record]
+    models = next(
+        (
+            _texts_in(remedy.get("models"))
+            for remedy in remedies
+            if isinstance(remedy, dict) and remedy.get("change") == "larger_window"
+        ),
+        (),
+    )
+    # Of a request that is let through nobody asks what a strategy would leave of it.
+    strategy = {} if remedies or isinstance(recorded.arguments.get("strategy"), str) else {"strategy": None}
+    return {
+        **_read_plan(recorded),
+        **strategy,
+        "override": _override(recorded),
+        "notes": _texts_in(recorded.arguments.get("notes")),
+        "alternatives": lambda _: models,
+    }
+
+
+def recorded_limits(recorded: Recorded) -> Limits:
+    """The limits that the bundle has, checked as those of a caller are."""
+    names = ("context_window", "reserve_output", "headroom", "max_input")
+    window, reserve, headroom, most = map(recorded.figure, names)
+    return Limits.of(window, reserve, ratio(headroom), most)
+
+
+def _request(recorded: Recorded) -> Chunks:
+    """The recorded chunks. Raises ``ReplayImpossible`` where a text is missing."""
+    separator = recorded.arguments.get("separator")
+    if not isinstance(separator, str):
+        raise broken("arguments.separator", "is not text.")
+    kinds = {str(record["kind"]) for record in recorded.inputs}
+    if kinds <= {"section"}:
+        return read_chunks(recorded_sections(recorded), separator)
+    if kinds == {"block"}:
+        return read_chunks(recorded_blocks(recorded), separator)
+    if kinds <= {MESSAGE, TOOLS}:
+        messages, tools = recorded_messages(recorded)
+        return read_chunks(messages, separator, tools)
+    raise BundleInvalid("are of several kinds.", file=INPUTS)
+
+
+def _override(recorded: Recorded) -> Override | None:
+    given = cast("Mapping[str, str | None] | None", recorded.predicate["override"])
+    return None if given is None else allow_over_context(given.get("reason"))
+
+
+def _texts_in(value: object) -> tuple[str, ...]:
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+
+
+ESTIMATE = Function(
+    name="estimate",
+    kind=Kind.ESTIMATE,
+    algorithm="context-estimate/1",
+    call=estimate,
+    apart=_APART,
+    inputs=_estimated_inputs,
+    result=_estimate,
+    read=_read,
+    budget=_no_limits,
+    also=_separator,
+    also_names=_ALSO,
+)
+PLAN = Function(
+    name="plan",
+    kind=Kind.PLAN,
+    algorithm="context-plan/1",
+    call=pack,
+    apart=_APART,
+    inputs=_planned_inputs,
+    result=_plan,
+    read=_read_plan,
+    budget=_limits,
+    also=_separator,
+    also_names=_ALSO,
+)
+ENFORCE = Function(
+    name="enforce",
+    kind=Kind.ENFORCEMENT,
+    algorithm="context-guard/1",
+    call=enforce,
+    apart=_APART | {"override", "alternatives"},
+    inputs=_enforced_inputs,
+    result=_enforcement,
+    read=_read_enforcement,
+    budget=_limits,
+    also=_separator,
+    also_names=_ALSO,
+)

@@ -1,0 +1,127 @@
+"""What a bundle has of a call: the texts by digest, and the arguments read back from its records."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, cast
+
+from tokenbox.compose.blocks import block_digest
+from tokenbox.lcp import LcpError, decode
+from tokenbox.lcp.frames import MAGIC
+from tokenbox.proof.bundle import INPUTS, MANIFEST
+from tokenbox.proof.errors import BundleInvalid, ReplayImpossible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tokenbox.content.blocks import Block
+    from tokenbox.proof.contents import Contents
+    from tokenbox.proof.evidence import Record
+
+_SHOWN = 3
+_RATIO = re.compile("[0-9]{1,1001}/[1-9][0-9]{0,1000}")
+
+
+class Texts:
+    """Texts and blocks by digest, wherever they are from."""
+
+    def __init__(self, texts: Iterable[bytes] = ()) -> None:
+        self._texts: dict[str, bytes] = {}
+        self._blocks: dict[str, Block] = {}
+        self._packs: list[bytes] = []
+        for text in texts:
+            self.add(text)
+
+    def add(self, text: bytes) -> None:
+        """A text; a pack (``.bcp``) is its blocks too, once one is asked for."""
+        self._texts[hashlib.sha256(text).hexdigest()] = text
+        if text.startswith(MAGIC):
+            self._packs.append(text)
+
+    def add_blocks(self, blocks: Iterable[Block]) -> None:
+        self._blocks |= {block_digest(block): block for block in blocks}
+
+    def text(self, digest: object) -> str | None:
+        data = self._texts.get(digest) if isinstance(digest, str) else None
+        if data is None:
+            return None
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            return None
+
+    def block(self, digest: object) -> Block | None:
+        for pack in self._packs:
+            # A text may only begin like a pack.
+            with suppress(LcpError):
+                self.add_blocks(decode(pack).blocks)
+        self._packs = []
+        return self._blocks.get(digest) if isinstance(digest, str) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A verified bundle and its texts. Everything in it may be forged: whoever uses it checks it.
+
+    ``counter``: what counts in place of what the bundle names, if whoever replays gave it.
+    """
+
+    contents: Contents
+    texts: Texts
+    counter: Any = None
+
+    @property
+    def predicate(self) -> Record:
+        return self.contents.manifest.predicate
+
+    @property
+    def arguments(self) -> Record:
+        return cast("Record", self.predicate["arguments"])
+
+    @property
+    def inputs(self) -> Sequence[Record]:
+        return self.contents.inputs
+
+    def figure(self, name: str) -> Any:  # noqa: ANN401  # a number, a ratio as text, or None
+        """A figure of the budget; None where it is unknown."""
+        return cast("dict[str, Record]", self.predicate["budget"])[name]["value"]
+
+    def texts_of(self, wanted: Sequence[tuple[str, object]], what: str) -> list[str]:
+        """The texts of these names and digests. Raises :class:`ReplayImpossible` where some are missing."""
+        found = [self.texts.text(digest) for _, digest in wanted]
+        missing = [name for (name, _), text in zip(wanted, found, strict=True) if text is None]
+        if missing:
+            raise missing_texts(list(dict.fromkeys(missing)), what)
+        return cast("list[str]", found)
+
+    def json(self, text: str, name: str) -> Any:  # noqa: ANN401  # JSON
+        """A text that is JSON. Raises :class:`BundleInvalid`."""
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            raise BundleInvalid("is not JSON.", file=INPUTS, field=name) from None
+
+
+def missing_texts(names: list[str], what: str) -> ReplayImpossible:
+    """The error for texts that are nowhere."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ReplayImpossible(
+        f"{what} are missing: {', '.join(names[:_SHOWN])}{more}. The bundle does not contain them; give them "
+        "again with --from, or make bundles with --proof-texts.",
+        missing=names,
+    )
+
+
+def ratio(value: object) -> Any:  # noqa: ANN401  # what is no ratio is for whoever takes it to refuse
+    """A ratio such as ``1/3`` as a fraction; anything else as it is."""
+    return Fraction(value) if isinstance(value, str) and _RATIO.fullmatch(value) else value
+
+
+def broken(field: str, what: str) -> BundleInvalid:
+    """The error for a field of the predicate that no recorded call has."""
+    return BundleInvalid(what, file=MANIFEST, field=f"predicate.{field}")

@@ -1,0 +1,175 @@
+"""Signatures: a DSSE envelope with Ed25519 over the manifest of a bundle, which is an in-toto Statement.
+
+Rule 1: the payload of a bundle's envelope is ``manifest.json``, byte for byte. Whoever re-hashes a changed
+bundle still has the old statement in the envelope, so the field that was changed is named.
+Rule 2: an envelope takes several signatures. A verifier says which keys it takes, and how many must have
+signed; that is all there is to a rotation.
+
+Keys are PEM: PKCS #8 for the private one, SubjectPublicKeyInfo for the public one. The id of a key is the one
+that securesystemslib gives it, which in-toto uses too.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from tokenbox.errors import MissingExtra
+from tokenbox.proof.bundle import ENVELOPE
+from tokenbox.proof.errors import KeyInvalid, SignatureInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import TypeAlias
+
+    from securesystemslib.dsse import Envelope
+    from securesystemslib.signer import CryptoSigner, SSlibKey  # type: ignore[attr-defined]
+
+    from tokenbox.proof.verify import Files
+
+    SigningKey: TypeAlias = CryptoSigner
+    PublicKey: TypeAlias = SSlibKey
+
+STATEMENT_TYPE: Final = "application/vnd.in-toto+json"
+CHECKPOINT_TYPE: Final = "application/vnd.tokenbox.log.checkpoint+json"
+# An envelope has a manifest in base64, and a signature of 200 bytes for each key.
+MAX_ENVELOPE: Final = 4 << 20
+
+
+def new_key() -> tuple[bytes, bytes]:
+    """A new Ed25519 key: the private and the public one as PEM."""
+    signing = _signing()
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat  # noqa: PLC0415
+
+    key = Ed25519PrivateKey.generate()
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    return signing.CryptoSigner(key).private_bytes, public
+
+
+def signer_of(pem: bytes, name: str) -> SigningKey:
+    """The private key in ``pem``. Raises :class:`KeyInvalid`."""
+    signing = _signing()
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
+
+    try:
+        key = load_pem_private_key(pem, None)
+    except (ValueError, TypeError) as error:
+        raise KeyInvalid.of(name, f"is not a private key in PEM: {error}") from None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise KeyInvalid.of(name, "is not an Ed25519 key")
+    return cast("SigningKey", signing.CryptoSigner(key))
+
+
+def public_key(pem: bytes, name: str) -> PublicKey:
+    """The public key in ``pem``. Raises :class:`KeyInvalid`."""
+    signing = _signing()
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key  # noqa: PLC0415
+
+    try:
+        key = load_pem_public_key(pem)
+    except (ValueError, TypeError) as error:
+        hint = ". Give the file that ends in .pub" if b"PRIVATE" in pem else ""
+        raise KeyInvalid.of(name, f"is not a public key in PEM: {error}{hint}") from None
+    if not isinstance(key, Ed25519PublicKey):
+        raise KeyInvalid.of(name, "is not an Ed25519 key")
+    return cast("PublicKey", signing.SSlibKey.from_crypto(key))
+
+
+def signed(payload: bytes, kind: str, signers: Sequence[SigningKey], before: bytes | None = None) -> bytes:
+    """The envelope of ``payload``, with the signatures that ``before`` has and one of each signer."""
+    from securesystemslib.dsse import Envelope  # noqa: PLC0415  # only with signatures
+
+    envelope = Envelope(payload, kind, {})
+    if before is not None:
+        earlier = read_envelope(before, kind)
+        if earlier.payload == payload:
+            envelope = earlier
+    for signer in signers:
+        envelope.sign(signer)
+    record = envelope.to_dict()
+    record["signatures"] = sorted(record["signatures"], key=lambda one: one["keyid"])
+    return json.dumps(record, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+
+
+def payload_of(data: bytes, kind: str, file: str = ENVELOPE) -> bytes:
+    """What an envelope signs; its signatures are not looked at. Raises :class:`SignatureInvalid`."""
+    try:
+        record: Any = json.loads(data)
+        found, payload = record["payloadType"], base64.b64decode(record["payload"], validate=True)
+        if not isinstance(record["signatures"], list):
+            raise TypeError("signatures")  # noqa: TRY301  # it is told below
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise SignatureInvalid(f"is not a DSSE envelope: {error!r:.200}.", file=file) from None
+    if found != kind:
+        message = f"signs a payload of type {found!r:.100}, not {kind!r}."
+        raise SignatureInvalid(message, file=file, field="payloadType")
+    return payload
+
+
+def signers_in(files: Files) -> list[str]:
+    """The ids of the keys whose signatures a bundle has; they are not checked here."""
+    if ENVELOPE not in files.names():
+        return []
+    data = files.read(ENVELOPE, MAX_ENVELOPE)
+    payload_of(data, STATEMENT_TYPE)
+    signatures = json.loads(data)["signatures"]
+    return [str(one.get("keyid")) for one in signatures if isinstance(one, dict)]
+
+
+def read_envelope(data: bytes, kind: str, file: str = ENVELOPE) -> Envelope:
+    """The envelope in ``data``. Raises :class:`SignatureInvalid`."""
+    payload_of(data, kind, file)
+    _signing()
+    from securesystemslib.dsse import Envelope  # noqa: PLC0415
+    from securesystemslib.exceptions import FormatError  # noqa: PLC0415
+
+    try:
+        return Envelope.from_dict(json.loads(data))
+    except (ValueError, KeyError, TypeError, AttributeError, FormatError) as error:
+        raise SignatureInvalid(f"is not a DSSE envelope: {error!r:.200}.", file=file) from None
+
+
+def check_signatures(
+    envelope: Envelope, keys: Sequence[PublicKey], threshold: int = 1, file: str = ENVELOPE
+) -> list[str]:
+    """The ids of the keys that signed. Raises :class:`SignatureInvalid` if fewer than ``threshold`` did."""
+    from securesystemslib.exceptions import UnverifiedSignatureError  # noqa: PLC0415
+
+    pae, good = envelope.pae(), []
+    for key in keys:
+        signature = envelope.signatures.get(key.keyid)
+        if signature is None:
+            continue
+        try:
+            key.verify_signature(signature, pae)
+        except UnverifiedSignatureError:
+            raise SignatureInvalid(
+                f"has a signature of the key {key.keyid[:12]} that does not fit: the payload or the "
+                "signature was changed after signing.",
+                file=file,
+                field=f"signatures[{key.keyid[:12]}]",
+            ) from None
+        good.append(key.keyid)
+    if len(set(good)) < threshold:
+        others = ", ".join(sorted(name[:12] for name in envelope.signatures)) or "nobody"
+        wanted = ", ".join(key.keyid[:12] for key in keys)
+        raise SignatureInvalid(
+            f"has {len(set(good))} signatures of the given keys ({wanted}), and {threshold} are needed. "
+            f"It is signed by {others}.",
+            file=file,
+            field="signatures",
+        )
+    return good
+
+
+def _signing() -> Any:  # noqa: ANN401  # a module
+    try:
+        import cryptography  # noqa: F401, PLC0415  # which securesystemslib would miss only later
+        from securesystemslib import signer  # noqa: PLC0415  # an extra
+    except ImportError:
+        raise MissingExtra.of("signing", "sign") from None
+    return signer

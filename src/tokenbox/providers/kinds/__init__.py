@@ -1,0 +1,84 @@
+"""Which kinds of server there are: those of this package, and those that installed packages offer.
+
+Rule 1: each module of this package registers its kinds when it is imported; adding one is adding a file.
+Rule 2: a package offers a kind by an entry point of the group ``tokenbox.providers``, named like the kind,
+whose module calls :func:`~tokenbox.providers.kinds.kind.register_kind`. It is imported when somebody first
+names that kind, or when a server has to be recognised.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Final
+
+from tokenbox.providers.errors import InvalidTarget
+from tokenbox.providers.kinds.kind import KINDS, Kind, register_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from importlib.metadata import EntryPoint
+
+__all__ = ["AUTO", "ENTRY_POINTS", "UNKNOWN", "Kind", "all_kinds", "find_kind", "kind_names", "register_kind"]
+
+ENTRY_POINTS: Final = "tokenbox.providers"
+# A target's kind that is still to be found out, and the kind of a server that shows nothing of its own.
+AUTO: Final = "auto"
+UNKNOWN: Final = "openai-compatible"
+
+
+def kind_names() -> tuple[str, ...]:
+    """The names of all kinds, sorted."""
+    return tuple(sorted({*_own(), *KINDS, *_offered()}))
+
+
+def find_kind(name: str) -> Kind:
+    """The kind of that name. Raises :class:`InvalidTarget`, also for one that cannot be loaded."""
+    kind = _own().get(name) or KINDS.get(name)
+    if kind is not None:
+        return kind
+    point = _offered().get(name)
+    if point is None:
+        raise InvalidTarget(
+            f"there is no kind of server {name[:60]!r}. There are: {AUTO}, {', '.join(kind_names())}."
+        )
+    try:
+        point.load()
+    except Exception as error:
+        raise InvalidTarget(
+            f"the kind of server {name!r} of {point.value} cannot be loaded: "
+            f"{type(error).__name__}: {error}. "
+            "Update or remove the package that offers it."
+        ) from error
+    if name not in KINDS:
+        raise InvalidTarget(
+            f"{point.value} offers a kind of server {name!r} and does not register it. "
+            "Its module must call register_kind(Kind(...))."
+        )
+    return KINDS[name]
+
+
+def all_kinds() -> tuple[Kind, ...]:
+    """All of them; one of a package that cannot be loaded is left out."""
+    found = []
+    for name in kind_names():
+        try:
+            found.append(find_kind(name))
+        except InvalidTarget:
+            continue
+    return tuple(found)
+
+
+@cache
+def _own() -> Mapping[str, Kind]:
+    for module in iter_modules(__path__):
+        import_module(f"{__name__}.{module.name}")
+    return dict(KINDS)
+
+
+@cache
+def _offered() -> Mapping[str, EntryPoint]:
+    from importlib.metadata import entry_points  # noqa: PLC0415  # 20 ms, for a name that is not built in
+
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}

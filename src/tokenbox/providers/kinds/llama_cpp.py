@@ -1,0 +1,69 @@
+"""llama.cpp's server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tokenbox.content.request import Api
+from tokenbox.providers.kinds.kind import (
+    LISTED,
+    Figures,
+    Kind,
+    Question,
+    RequestCount,
+    Sign,
+    TextCount,
+    figure,
+    number,
+    prompt_as,
+    register_kind,
+    text,
+    tokens,
+    whole,
+)
+from tokenbox.providers.openai_chat import DIALECT
+from tokenbox.providers.shapes import count_at
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def _props(body: object, _model: str) -> Figures:
+    """``GET /props``. Its ``n_ctx`` is that of a slot, not of all together."""
+    return {
+        "context_window": figure(body, "/props", "default_generation_settings.n_ctx"),
+        "slots": count_at(body, "total_slots"),
+    }
+
+
+# /tokenize is no part of OpenAI's API: it is not under /v1.
+TEXT: Final = TextCount("content", tokens)
+# As the server does with a prompt: it adds the token that begins one, if the model has it.
+PROMPT: Final = RequestCount(
+    "/tokenize", prompt_as("content", add_special=True, parse_special=True), tokens, ids="tokens"
+)
+CHAT: Final = RequestCount("/v1/chat/completions/input_tokens", whole, number("input_tokens"), is_whole=True)
+# Older builds: the rendered prompt, which is then counted.
+_RENDERED: Final = RequestCount("/apply-template", whole, text("prompt"), is_whole=True, then=PROMPT)
+
+COUNTS: Final[Mapping[Api, tuple[RequestCount, ...]]] = {
+    Api.CHAT: (CHAT, _RENDERED),
+    Api.RESPONSES: (
+        RequestCount("/v1/responses/input_tokens", whole, number("input_tokens"), is_whole=True),
+    ),
+    Api.MESSAGES: (RequestCount("/v1/messages/count_tokens", whole, number("input_tokens"), is_whole=True),),
+    Api.COMPLETIONS: (PROMPT,),
+    Api.EMBEDDINGS: (PROMPT,),
+}
+
+register_kind(
+    Kind(
+        "llama.cpp",
+        DIALECT,
+        text_count=TEXT,
+        counts=COUNTS,
+        questions=(LISTED, Question(lambda _: "/props", _props)),
+        signs=(Sign(server="llama.cpp"), Sign(owner="llamacpp")),
+        tokenizes=True,
+    )
+)

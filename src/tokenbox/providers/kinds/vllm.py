@@ -1,0 +1,68 @@
+"""vLLM and SGLang, whose ``/tokenize`` takes a text or the messages of a chat."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tokenbox.content.request import Api
+from tokenbox.providers.kinds.kind import (
+    LISTED,
+    Kind,
+    RequestCount,
+    Sign,
+    TextCount,
+    number,
+    only,
+    prompt_as,
+    register_kind,
+)
+from tokenbox.providers.openai_chat import DIALECT
+
+# What their /tokenize reads of a chat; it renders nothing else.
+_RENDERED: Final = (
+    *("chat_template", "chat_template_kwargs", "add_generation_prompt", "continue_final_message"),
+    *("add_special_tokens", "mm_processor_kwargs"),
+)
+_MESSAGES: Final = ("system", "tool_choice", "thinking")
+
+_TEXT: Final = TextCount("prompt", number("count"), {"add_special_tokens": False})
+_CHAT: Final = RequestCount(
+    "/tokenize",
+    only("model", "messages", "tools", *_RENDERED),
+    number("count"),
+    ids="tokens",
+)
+_PROMPT: Final = RequestCount("/tokenize", prompt_as("prompt"), number("count"), ids="tokens")
+
+register_kind(
+    Kind(
+        "vllm",
+        DIALECT,
+        # Without this, the token that begins a prompt is put in front of a text.
+        text_count=_TEXT,
+        counts={
+            Api.CHAT: (_CHAT,),
+            Api.MESSAGES: (
+                RequestCount(
+                    "/v1/messages/count_tokens",
+                    only("model", "messages", "tools", *_MESSAGES),
+                    number("input_tokens"),
+                ),
+            ),
+            Api.COMPLETIONS: (_PROMPT,),
+            Api.EMBEDDINGS: (_PROMPT,),
+        },
+        questions=(LISTED,),
+        signs=(Sign(owner="vllm"),),
+    )
+)
+register_kind(
+    Kind(
+        "sglang",
+        DIALECT,
+        text_count=_TEXT,
+        counts={Api.CHAT: (_CHAT,), Api.COMPLETIONS: (_PROMPT,)},
+        questions=(LISTED,),
+        signs=(Sign(owner="sglang"),),
+    )
+)

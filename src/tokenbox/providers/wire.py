@@ -1,0 +1,396 @@
+"""HTTP/1.1 to a server: connections that are kept, an answer piece by piece as it comes.
+
+The parser is httptools', as in uvicorn. What a general client does beside this (cookies, compression,
+proxies) neither a gateway nor a client of an LLM server needs, and it takes more time than all else on a
+request's way. Redirects are followed, or not, by :mod:`tokenbox.providers.transport`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from contextlib import suppress
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote, urlsplit
+
+from tokenbox.errors import MissingExtra
+
+try:
+    import httptools
+except ImportError:  # said when somebody talks to a server
+    httptools: Any = None  # type: ignore[no-redef]
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tokenbox.providers.target import Bounds
+
+# Servers close idle connections after 5 seconds or more; a request sent into a closing one fails.
+KEEP_SECONDS = 3.0
+# Where the addresses of a host are tried side by side (RFC 8305).
+_NEXT_ADDRESS_SECONDS = 0.25
+# Bytes of a head, and bytes of a body that may wait for their reader before no more are read.
+_MAX_HEAD = 256 << 10
+_HIGH_WATER = 256 << 10
+_CONTINUE = range(100, 200)
+_FORBIDDEN = re.compile(rb"[\r\n\0]")
+
+
+class Failure(StrEnum):
+    """How a server failed."""
+
+    UNREACHABLE = "unreachable"
+    TIMEOUT = "timeout"
+    BROKE = "broke"
+    GARBLED = "garbled"
+
+
+class WireError(Exception):
+    """No answer, or not all of it.
+
+    ``cause``: why there is no connection. ``seconds``: the limit that was reached, where it was one.
+    """
+
+    def __init__(self, how: Failure, cause: Exception | None = None, seconds: float | None = None) -> None:
+        super().__init__(how.value)
+        self.how = how
+        self.cause = cause
+        self.seconds = seconds
+
+
+class BadHeader(ValueError):
+    """A header that would end the line it is in."""
+
+
+class Wire:
+    """The connections to one server. ``url`` may have a path, which goes before that of each request.
+
+    Of one event loop. Raises :class:`MissingExtra` where httptools is not installed.
+    """
+
+    def __init__(self, url: str, bounds: Bounds) -> None:
+        if httptools is None:
+            raise MissingExtra.of("Talking to LLM servers", "shell")
+        parts = urlsplit(url)
+        self._host = parts.hostname or ""
+        self._port = parts.port or (443 if parts.scheme == "https" else 80)
+        self._is_tls = parts.scheme == "https"
+        self._tls: ssl.SSLContext | None = None
+        self._named = parts.netloc.rpartition("@")[2].encode(
+            "idna" if not parts.netloc.isascii() else "ascii"
+        )
+        self._path = quote(parts.path.rstrip("/"), safe="/:@!$&'()*+,;=~%").encode()
+        self.bounds = bounds
+        self._idle: list[Connection] = []
+        self._sweeping: asyncio.TimerHandle | None = None
+
+    async def request(
+        self,
+        method: str,
+        target: bytes,
+        headers: Iterable[tuple[bytes, bytes]],
+        body: bytes,
+        bounds: Bounds | None = None,
+    ) -> Connection:
+        """The connection on which the head of the answer has come: to be read, then released or closed.
+
+        Raises :class:`WireError` and :class:`BadHeader`.
+        """
+        bounds = self.bounds if bounds is None else bounds
+        head = self._head(method, target, headers, len(body))
+        connection = self._kept() or await self._connected(bounds)
+        try:
+            await connection.ask(head, body, bounds)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def keep(self, connection: Connection) -> None:
+        """A connection whose answer was read to its end, for the next request."""
+        self._idle.append(connection)
+        if self._sweeping is None:
+            self._sweeping = asyncio.get_running_loop().call_later(KEEP_SECONDS, self._sweep)
+
+    def forget(self, connection: Connection) -> None:
+        """A kept connection that was closed."""
+        with suppress(ValueError):
+            self._idle.remove(connection)
+
+    def close(self) -> None:
+        """Close what is idle; what is in use closes with its answer."""
+        for connection in tuple(self._idle):
+            connection.close()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            self._sweeping = None
+
+    def _sweep(self) -> None:
+        """Close what nobody has used for so long. One timer for all: the oldest stand first."""
+        loop, self._sweeping = asyncio.get_running_loop(), None
+        over = loop.time() - KEEP_SECONDS
+        for connection in [connection for connection in self._idle if connection.kept_at <= over]:
+            connection.close()
+        if self._idle:
+            self._sweeping = loop.call_at(self._idle[0].kept_at + KEEP_SECONDS, self._sweep)
+
+    def _kept(self) -> Connection | None:
+        """The connection used last, if there is one that is still good."""
+        now = asyncio.get_running_loop().time()
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_open and now - connection.kept_at < KEEP_SECONDS:
+                return connection
+            connection.close()
+        return None
+
+    async def _connected(self, bounds: Bounds) -> Connection:
+        loop = asyncio.get_running_loop()
+        try:
+            if self._is_tls and self._tls is None:
+                self._tls = ssl.create_default_context()
+            async with asyncio.timeout(bounds.connect_seconds):
+                _, connection = await loop.create_connection(
+                    lambda: Connection(self), self._host, self._port, ssl=self._tls, **_side_by_side(loop)
+                )
+        except TimeoutError as error:
+            raise WireError(Failure.UNREACHABLE, error, bounds.connect_seconds) from None
+        except (OSError, ValueError) as error:  # a name that is none is a ValueError
+            raise WireError(Failure.UNREACHABLE, error) from None
+        return connection
+
+    def _head(self, method: str, target: bytes, headers: Iterable[tuple[bytes, bytes]], length: int) -> bytes:
+        lines = [b"%b %b%b HTTP/1.1\r\nhost: %b" % (method.encode(), self._path, target, self._named)]
+        for name, value in headers:
+            if _FORBIDDEN.search(value) is not None:
+                raise BadHeader(name)
+            lines.append(b"%b: %b" % (name, value))
+        if length or method != "GET":
+            lines.append(b"content-length: %d" % length)
+        lines.append(b"\r\n")
+        return b"\r\n".join(lines)
+
+
+def _side_by_side(loop: asyncio.AbstractEventLoop) -> dict[str, Any]:
+    """The addresses of a host side by side, where the loop can: uvloop tries them one by one."""
+    if isinstance(loop, asyncio.BaseEventLoop):
+        return {"happy_eyeballs_delay": _NEXT_ADDRESS_SECONDS}
+    return {}
+
+
+class Connection(asyncio.Protocol):
+    """One connection, and the answer that is on it: ``status``, ``raw_headers``, then pieces of the body."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._bounds = wire.bounds
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport
+        self._parser = httptools.HttpResponseParser(self)
+        self._timer: asyncio.TimerHandle | None = None
+        self._deadline = 0.0
+        self._end = 0.0
+        self.is_open = False
+        self._is_kept = False
+        self.kept_at = 0.0
+        self._reset()
+
+    def _reset(self) -> None:
+        self.status = 0
+        self.raw_headers: list[tuple[bytes, bytes]] = []
+        self._head_size = 0
+        self._has_head = False
+        self._may_keep = False
+        self._is_whole = False
+        self._pieces: list[bytes] = []
+        self._waiting_size = 0
+        self._is_paused = False
+        self._failure: Failure | None = None
+        self._late: float | None = None
+        self._waiter: asyncio.Future[None] | None = None
+
+    # What its user does.
+
+    async def ask(self, head: bytes, body: bytes, bounds: Bounds) -> None:
+        """Send a request, and wait for the head of its answer."""
+        self._reset()
+        self._is_kept = False
+        self._bounds = bounds
+        now = self._loop.time()
+        self._end = now + bounds.total_seconds
+        self._deadline = now + bounds.idle_seconds
+        due = min(self._deadline, self._end)
+        if self._timer is not None and self._timer.when() > due:
+            self._stop_timer()
+        if self._timer is None:
+            self._timer = self._loop.call_at(due, self._tick)
+        self._transport.write(head + body)
+        while not self._has_head and self._failure is None:
+            await self._wait()
+        if not self._has_head:
+            raise self._error()
+
+    async def piece(self) -> bytes:
+        """What has come of the body since the last time; nothing at its end. Raises :class:`WireError`."""
+        while not self._pieces:
+            if self._is_whole:
+                return b""
+            if self._failure is not None:
+                raise self._error()
+            await self._wait()
+        data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._pieces.clear()
+        self._waiting_size = 0
+        if self._is_paused:
+            self._is_paused = False
+            self._deadline = self._loop.time() + self._bounds.idle_seconds
+            self._transport.resume_reading()
+        return data
+
+    async def read(self, limit: int) -> bytes:
+        """The whole body. Raises :class:`WireError`, also where there is more than ``limit`` bytes."""
+        pieces: list[bytes] = []
+        size = 0
+        while piece := await self.piece():
+            size += len(piece)
+            if size > limit:
+                raise WireError(Failure.GARBLED)
+            pieces.append(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def header(self, name: bytes) -> bytes | None:
+        """The value of the first header of that lower-case name."""
+        return next((value for key, value in self.raw_headers if key.lower() == name), None)
+
+    def release(self) -> None:
+        """The answer was read: keep the connection, if both sides can."""
+        if not (self._is_whole and self._may_keep and self.is_open):
+            self.close()
+            return
+        self._is_kept, self.kept_at = True, self._loop.time()
+        self._wire.keep(self)
+
+    def close(self) -> None:
+        """Close it, whatever is on its way; the server sees that nobody waits."""
+        self._stop_timer()
+        if self._is_kept:
+            self._wire.forget(self)
+        if self.is_open:
+            self.is_open = False
+            self._transport.abort()
+
+    # What the event loop does.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # of a stream
+        self.is_open = True
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_whole or not self._end:
+            self.close()  # nobody asked
+        if not self.is_open:
+            return
+        self._deadline = self._loop.time() + self._bounds.idle_seconds
+        if not self._has_head:
+            self._head_size += len(data)
+            if self._head_size > _MAX_HEAD + _HIGH_WATER:
+                self._fail(Failure.GARBLED)
+                return
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self._fail(Failure.GARBLED)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_open = False
+        self.close()
+        if self._ends_with_connection() and exc is None and self._failure is None:
+            self._is_whole = True
+            self._wake()
+        elif not self._is_whole:
+            self._fail(Failure.BROKE)
+
+    # What the parser finds.
+
+    def on_message_begin(self) -> None:
+        if self._is_whole:
+            self._may_keep = False  # a second answer, for which nobody asked
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._has_head:  # not the trailers
+            self.raw_headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        if self._has_head:
+            return
+        self.status = self._parser.get_status_code()
+        if self.status in _CONTINUE:
+            self.raw_headers.clear()
+            return
+        self._has_head = True
+        self._may_keep = self._parser.should_keep_alive()
+        self._wake()
+
+    def on_body(self, body: bytes) -> None:
+        if self._is_whole:
+            return
+        self._pieces.append(body)
+        self._waiting_size += len(body)
+        if self._waiting_size > _HIGH_WATER and not self._is_paused:
+            self._is_paused = True
+            self._transport.pause_reading()
+        self._wake()
+
+    def on_message_complete(self) -> None:
+        if self._has_head:
+            self._is_whole = True
+            self._wake()
+
+    # The rest.
+
+    def _ends_with_connection(self) -> bool:
+        return self._has_head and not any(
+            key.lower() in (b"content-length", b"transfer-encoding") for key, _ in self.raw_headers
+        )
+
+    async def _wait(self) -> None:
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _error(self) -> WireError:
+        return WireError(self._failure or Failure.BROKE, None, self._late)
+
+    def _fail(self, failure: Failure) -> None:
+        if self._failure is None:
+            self._failure = failure
+        self._wake()
+        self.close()
+
+    def _tick(self) -> None:
+        """One timer for all deadlines: it looks when the nearest may have come."""
+        self._timer = None
+        if self._is_kept:
+            return  # the wire looks after it
+        now = self._loop.time()
+        if self._is_paused:  # the client is who is slow, and has a limit of its own
+            self._deadline = max(self._deadline, now + 1.0)
+        due = min(self._deadline, self._end)
+        if now < due:
+            self._timer = self._loop.call_at(due, self._tick)
+        elif not self._is_whole:
+            self._late = self._bounds.total_seconds if due == self._end else self._bounds.idle_seconds
+            self._fail(Failure.TIMEOUT)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,186 @@
+"""Sessions that outlive the shell, and the evidence of what was sent."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tokenbox.content.message import Message
+from tokenbox.errors import TokenboxError
+from tokenbox.shell.errors import BadArguments, NoSuchItem, SessionFailed
+from tokenbox.shell.screen import figure, plural
+
+if TYPE_CHECKING:
+    from tokenbox.shell.session import Session
+    from tokenbox.store.sessions import Session as StoredSession
+
+FILE_ENDING = ".json"
+MAX_BYTES = 256 * 1024 * 1024
+
+
+def save(session: Session, arguments: str) -> None:
+    """Give the session a name, or write all of it to a file."""
+    stored = session.record.stored
+    if stored is None and session.context.conversation.window:
+        raise SessionFailed("this session is not kept, so there is nothing to save.")
+    if stored is None:
+        raise SessionFailed("nothing was said so far, so there is nothing to save.")
+    if arguments.endswith(FILE_ENDING):
+        path = session.place.path(arguments)
+        _write(path, json.dumps(stored.saved(), ensure_ascii=False, indent=1))
+        session.screen.notice(f"[saved to {path}]")
+        return
+    if arguments:
+        session.record.rename(arguments)
+    session.screen.notice(f"[kept as {session.record.name!r}; it is saved after every message]")
+
+
+def load(session: Session, arguments: str) -> None:
+    """Go on with a session, by its name or from a file."""
+    if not arguments:
+        raise BadArguments(":load takes a name of :sessions, or a FILE.json that :save wrote.")
+    sessions = session.record.store.sessions
+    if arguments.endswith(FILE_ENDING):
+        record = _read(session.place.path(arguments))
+        now = session.record.now()
+        name = f"{Path(arguments).stem} {now:%Y-%m-%d %H:%M:%S}"
+        stored = sessions.load(record, session.new_id(), name, now)
+    else:
+        stored = sessions.open(arguments)
+    go_on_with(session, stored)
+
+
+def go_on_with(session: Session, stored: StoredSession) -> None:
+    """Let the session be the stored one: its messages, pins, summary, model and budget."""
+    from tokenbox.store.calls import Span  # noqa: PLC0415  # the store is imported when it is used
+
+    info, conversation = stored.info, session.context.conversation
+    turns = stored.turns()
+    calls = session.record.store.calls.each(Span(session=info.id))
+    conversation.reset()
+    session.context.offers = []
+    session.record.leave()
+    session.record.go_on_with(stored, calls)
+    for turn in turns:
+        message = Message.of(turn.message)
+        if message.role.value == "system":
+            conversation.summary = message.text
+            session.record.summary_position = turn.position
+            continue
+        number = conversation.add(message, pinned=turn.pinned)
+        if turn.position is not None:
+            session.record.positions[number] = turn.position
+    _restore(session, info.settings, info.model)
+    _take_back_unanswered(session)
+    messages = plural(len(conversation.window), "message")
+    total = session.context.total()
+    session.screen.notice(f"[going on with {info.name!r}: {messages}, {figure(total)} tokens]")
+
+
+def _restore(session: Session, settings: object, model: str | None) -> None:
+    """What the session was set to, as far as it still holds."""
+    if model and model != session.models.name:
+        try:
+            session.models.use(model)
+        except TokenboxError as error:
+            session.screen.notice(f"[its model was {model}, which cannot be used: {error.message}]")
+    if not isinstance(settings, dict):
+        return
+    budget = settings.get("token_budget")
+    if isinstance(budget, int) and not isinstance(budget, bool) and budget >= 0:
+        session.set_budget(budget)
+    session.proposals_on = settings.get("tools") is True
+
+
+def _take_back_unanswered(session: Session) -> None:
+    """A question that a kill left without an answer is taken back, and shown to be asked again."""
+    window = {n: item.messages[0] for n, item in session.context.conversation.window.items()}
+    if not window:
+        return
+    last = list(window)[-1]
+    role = window[last].role.value
+    if role == "assistant" and not window[last].tool_calls:
+        return
+    numbers = session.context.exchange(last)
+    answered = [n for n in numbers if window[n].role.value == "assistant" and not window[n].tool_calls]
+    if answered:
+        return
+    session.context.drop(numbers)
+    session.record.mark(numbers, "dropped")
+    asked = next((window[n].text for n in numbers if window[n].role.value == "user"), "")
+    shown = " ".join(asked.split())
+    session.screen.notice(f"[your last question was not answered; ask again: {shown[-200:]}]")
+
+
+def sessions(session: Session, arguments: str) -> None:
+    """The stored sessions, what was used last first; the current one has a *."""
+    if arguments:
+        raise BadArguments(":sessions takes nothing.")
+    found = session.record.sessions()
+    if not found:
+        session.screen.text("no saved sessions")
+        return
+    rows = [
+        (
+            "*" if info.id == session.record.session_id else "",
+            info.name,
+            f"{info.updated:%Y-%m-%d %H:%M}",
+            f"{info.turns:,}",
+            info.model or "",
+            info.project or "",
+        )
+        for info in found
+    ]
+    session.screen.table(("", "name", "last used (UTC)", "messages", "model", "project"), rows)
+
+
+def proof(session: Session, arguments: str) -> None:
+    """What the last call sent and why, as evidence; with ``write`` as a bundle for ``tokenbox proof``."""
+    if arguments not in {"", "write"}:
+        raise BadArguments(":proof takes nothing or write.")
+    evidence = session.last_call
+    if evidence is None:
+        raise NoSuchItem("nothing was sent so far, so there is nothing to prove.")
+    if arguments:
+        from tokenbox.config.trust import own_paths  # noqa: PLC0415  # on use
+        from tokenbox.store.bundles import FOLDER, Bundles  # noqa: PLC0415
+        from tokenbox.store.key_files import read_signer  # noqa: PLC0415
+
+        root = session.place.folder if session.config.root is None else str(session.config.root)
+        signers = [read_signer(path) for path in own_paths(session.config.setting("proof.sign_with"))]
+        written = Bundles(Path(root) / FOLDER, signers=signers)(evidence)
+        session.screen.notice(f"[{written.path}; tokenbox proof verify {written.id[:12]}]")
+        return
+    about = "" if evidence.tokenizer.exact else "~"
+    rows = [
+        ("model", evidence.model or ""),
+        ("sent", f"{plural(len(evidence.inputs), 'message')}, {about}{evidence.figures['total']:,} tokens"),
+        ("budget", f"{evidence.budget.tokens.value:,} ({evidence.budget.tokens.source})"),
+        ("counted by", f"{evidence.tokenizer.name} {evidence.tokenizer.fingerprint[:12]}"),
+        ("request SHA-256", evidence.digest or ""),
+        *((f"evicted {len(step['messages'])}", str(step["why"])) for step in evidence.decisions),  # type: ignore[arg-type]
+    ]
+    session.screen.table(("the last call", ""), rows)
+
+
+def _write(path: str, text: str) -> None:
+    """What was said is for its owner: the file is not for others to read."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+    except (OSError, ValueError) as error:
+        raise SessionFailed(f"{path} cannot be written: {error}.") from None
+
+
+def _read(path: str) -> object:
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(MAX_BYTES)
+        return json.loads(data)
+    except OSError as error:
+        raise SessionFailed(f"{path} cannot be read: {error.strerror or error}.") from None
+    except (ValueError, RecursionError):
+        raise SessionFailed(f"{path} is no saved session: it is not JSON.") from None

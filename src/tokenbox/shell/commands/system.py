@@ -1,0 +1,109 @@
+"""What the model is told beside the conversation: the project's instructions, notes, tools."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tokenbox.shell import memory as texts
+from tokenbox.shell.errors import BadArguments, NoSuchItem
+from tokenbox.shell.screen import figure, plural
+
+if TYPE_CHECKING:
+    from tokenbox.shell.session import Session
+
+
+def project(session: Session, arguments: str) -> None:
+    """Put the project's instructions into the system prompt, show them, or take them out."""
+    context = session.context
+    if arguments == "off":
+        context.project = None
+    elif arguments == "on" or (not arguments and context.project is None):
+        found = texts.find_instructions(session.place.folder)
+        if found is None:
+            raise NoSuchItem(
+                f"there are no instructions in {session.place.folder} or above, up to its repository. "
+                f"They are looked for as {', '.join(texts.NAMES)}; :project FILE takes another."
+            )
+        context.project = found
+    elif arguments:
+        context.project = texts.read_instructions(session.place.path(arguments))
+    session.record.settings_changed()
+    if context.project is None:
+        session.screen.text("no project instructions in the system prompt")
+        return
+    size = session.models.count_text(context.project.text)
+    session.screen.text(f"{context.project.path}: {figure(size)} tokens in the system prompt; :project off")
+
+
+def memory(session: Session, arguments: str) -> None:
+    """Show the notes, add one, or forget one."""
+    action, _, rest = arguments.partition(" ")
+    if action == "add" and rest.strip():
+        note = session.models.keys.hidden_in(rest.strip())
+        session.memory.add(note)
+        session.screen.notice(
+            f"[noted; every session is told, {figure(session.models.count_text(note))} tokens]"
+        )
+    elif action == "drop" and rest.strip().isdecimal():
+        session.screen.notice(f"[forgotten: {session.memory.drop(int(rest))}]")
+    elif arguments:
+        raise BadArguments(":memory takes nothing, add TEXT, or drop NUMBER.")
+    elif not session.memory.notes:
+        session.screen.text("no notes; :memory add TEXT makes one that every session is told")
+    else:
+        rows = [
+            (str(number), figure(session.models.count_text(note)), note)
+            for number, note in enumerate(session.memory.notes, 1)
+        ]
+        session.screen.table(("#", "tokens", "note"), rows)
+
+
+def tools(session: Session, arguments: str) -> None:
+    """Whether the model may propose commands. Each is asked for, but for those of your own shell.allow."""
+    if arguments not in {"", "on", "off"}:
+        raise BadArguments(":tools takes nothing, on or off.")
+    if arguments:
+        session.proposals_on = arguments == "on"
+        session.record.settings_changed()
+    allowed = ", ".join(session.settings.allow) or "none"
+    if session.proposals_on:
+        session.screen.text(f"the model may propose commands; you approve each. Allowed unasked: {allowed}")
+    else:
+        session.screen.text("the model cannot propose commands; :tools on lets it")
+
+
+def mcp(session: Session, arguments: str) -> None:
+    """Connect tool servers, and see what their tools cost in tokens in every request."""
+    action, _, rest = arguments.partition(" ")
+    name, _, where = rest.strip().partition(" ")
+    if action == "connect" and name and where.strip():
+        variables = session.models.keys.without(session.place.variables)
+        session.mcp.connect(name, where.strip(), variables, session.place.folder)
+        _show(session, name)
+    elif action == "disconnect" and name and not where:
+        session.mcp.disconnect(name)
+        session.screen.notice(f"[{name} is disconnected; its tools are no longer sent]")
+    elif action in {"", "list"} and not rest:
+        if not session.mcp.servers:
+            session.screen.text("no tool servers; :mcp connect NAME COMMAND or URL connects one")
+        for server in session.mcp.servers:
+            _show(session, server)
+    else:
+        raise BadArguments(":mcp takes connect NAME COMMAND-or-URL, disconnect NAME, or list.")
+
+
+def _show(session: Session, server: str) -> None:
+    """A server and its tools; what they add to a request, counted as it is sent."""
+    tools = session.mcp.servers[server]
+    messages, count = session.context.messages(offered=True), session.models.count_request
+    others = [tool for tool in session.tools() if tool not in [mine.schema for mine in tools]]
+    whole, without = count(messages, session.tools()), count(messages, others)
+    about = "" if whole.exact and without.exact else "~"
+    session.screen.text(
+        f"{server}: {plural(len(tools), 'tool')}, {about}{whole.value - without.value:,} tokens "
+        f"in every request ({session.mcp.where(server)})"
+    )
+    session.screen.table(
+        ("tool", "what it does"),
+        [(tool.name, str(tool.schema["function"].get("description", ""))[:200]) for tool in tools],
+    )

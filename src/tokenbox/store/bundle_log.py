@@ -1,0 +1,351 @@
+"""The log of a store: every bundle, in the order in which they were written, append-only.
+
+    log/entries       the id of a bundle per line
+    log/hashes        the Merkle tree over the lines (tokenbox.proof.merkle), 32 bytes per node
+    log/checkpoints   a DSSE envelope per line: size, root and time, signed; only where a key signs
+    log/pending       the bundle that is being published
+
+Rule 1: entries are only appended; what a kill tore off is cut by the next writer.
+Rule 2: a bundle is published and entered under one lock, with its id in ``pending`` before. So after a kill
+the next writer knows whether it was published, and enters it.
+Rule 3: ``hashes`` follows from ``entries``. It is rebuilt where it does not fit, and no verifier believes it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tokenbox.files import sync_folder, turn
+from tokenbox.proof import merkle
+from tokenbox.proof.canonical import NotCanonical, canonical, parse_canonical
+from tokenbox.proof.errors import LogInvalid, SignatureInvalid
+from tokenbox.proof.manifest import HEX
+from tokenbox.proof.signing import CHECKPOINT_TYPE, check_signatures, payload_of, read_envelope, signed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+    from typing import BinaryIO
+
+    from tokenbox.proof.signing import PublicKey, SigningKey
+
+LOG: Final = "log"
+ENTRIES, HASHES, CHECKPOINTS, PENDING, LOCK = "entries", "hashes", "checkpoints", "pending", "lock"
+_LINE: Final = 65
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The log had ``size`` entries with this root at this time."""
+
+    size: int
+    root: str
+    time: str
+
+    def payload(self) -> bytes:
+        return canonical({"size": self.size, "root": self.root, "time": self.time})
+
+    @classmethod
+    def of(cls, payload: bytes, place: str) -> Checkpoint:
+        """Raises :class:`LogInvalid`."""
+        try:
+            record = parse_canonical(payload)
+        except NotCanonical:
+            record = None
+        match record:
+            case {"size": int(size), "root": str(root), "time": str(time)} if (
+                size >= 0 and HEX.fullmatch(root) and _TIME.fullmatch(time)
+            ):
+                return cls(size, root, time)
+        raise LogInvalid("is not a checkpoint.", file=f"{LOG}/{CHECKPOINTS}", field=place)
+
+
+@dataclass(frozen=True, slots=True)
+class Inclusion:
+    """That a bundle is entry ``number`` of the log of that checkpoint: what one may show without the log."""
+
+    number: int
+    path: tuple[str, ...]
+    checkpoint: Checkpoint
+    envelope: bytes
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "entry": self.number,
+            "path": list(self.path),
+            "checkpoint": self.envelope.decode(),
+        }
+
+    @classmethod
+    def of(cls, record: object, file: str) -> Inclusion:
+        """Raises :class:`LogInvalid`."""
+        match record:
+            case {
+                "entry": int(number),
+                "path": list(path),
+                "checkpoint": str(envelope),
+            } if all(isinstance(node, str) and HEX.fullmatch(node) for node in path):
+                data = envelope.encode()
+                return cls(number, tuple(path), read_checkpoint(data, "checkpoint"), data)
+        raise LogInvalid("is not a proof of inclusion.", file=file)
+
+    def check(self, bundle_id: str, keys: Sequence[PublicKey], threshold: int, file: str) -> None:
+        """That the bundle is in the log whose checkpoint those keys signed. Raises :class:`LogInvalid`."""
+        path = [bytes.fromhex(node) for node in self.path]
+        found = merkle.root_of_inclusion(bundle_id.encode(), self.number, self.checkpoint.size, path)
+        if found is None or found.hex() != self.checkpoint.root:
+            message = f"does not show that {bundle_id[:12]} is entry {self.number} of the log."
+            raise LogInvalid(message, file=file, field="path", expected=self.checkpoint.root)
+        check_signatures(read_envelope(self.envelope, CHECKPOINT_TYPE, file), keys, threshold, file)
+
+
+class BundleLog:
+    """The log in ``folder/log``. Any number of processes write it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._store = folder
+        self.folder = folder / LOG
+
+    def publish(
+        self,
+        bundle_id: str,
+        publish: Callable[[], bool],
+        *,
+        time: str,
+        signers: Sequence[SigningKey] = (),
+        sync: bool = False,
+    ) -> bool:
+        """Call ``publish`` and enter the bundle if it says that it is new. Raises ``OSError``."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with turn(self.folder / LOCK):
+            entries = self._recovered()
+            pending = self.folder / PENDING
+            pending.write_bytes(bundle_id.encode())
+            if sync:
+                sync_folder(self.folder)
+            new = publish()
+            if new:
+                self._enter(bundle_id, entries, sync=sync)
+                if signers:
+                    self._sign(entries + 1, time, signers, sync=sync)
+            pending.unlink()
+        return new
+
+    def size(self) -> int:
+        """How many whole entries there are."""
+        try:
+            return (self.folder / ENTRIES).stat().st_size // _LINE
+        except FileNotFoundError:
+            return 0
+
+    def ids(self) -> Iterator[str]:
+        """The ids, in order. Raises :class:`LogInvalid` for a line that is none."""
+        try:
+            file = (self.folder / ENTRIES).open("rb")
+        except FileNotFoundError:
+            return
+        with file:
+            for number in range(self.size()):
+                line = file.read(_LINE)
+                name = line[:-1].decode("ascii", "replace")
+                if not HEX.fullmatch(name) or not line.endswith(b"\n"):
+                    message = "is not the id of a bundle."
+                    raise LogInvalid(message, file=f"{LOG}/{ENTRIES}", field=f"line {number + 1}")
+                yield name
+
+    def pending(self) -> str | None:
+        """The bundle that is being published, or was when a writer was killed."""
+        try:
+            return (self.folder / PENDING).read_text("ascii", "replace")
+        except FileNotFoundError:
+            return None
+
+    def checkpoints(self) -> Iterator[tuple[Checkpoint, bytes]]:
+        """Each checkpoint and its envelope, in order. Raises :class:`LogInvalid`."""
+        try:
+            file = (self.folder / CHECKPOINTS).open("rb")
+        except FileNotFoundError:
+            return
+        with file:
+            for number, line in enumerate(file, 1):
+                if line.endswith(b"\n"):  # a torn one was never given to anybody
+                    yield read_checkpoint(line, f"line {number}"), line
+
+    def inclusion(self, bundle_id: str) -> Inclusion:
+        """The proof that a bundle is in the log, under its last checkpoint. Raises :class:`LogInvalid`."""
+        number = next((place for place, name in enumerate(self.ids()) if name == bundle_id), None)
+        if number is None:
+            raise LogInvalid(f"does not have {bundle_id[:12]}.", file=f"{LOG}/{ENTRIES}")
+        latest = max(self.checkpoints(), key=lambda one: one[0].size, default=None)
+        if latest is None or number >= latest[0].size:
+            message = f"does not cover {bundle_id[:12]} yet. Set proof.sign_with, and write a bundle."
+            raise LogInvalid(message, file=f"{LOG}/{CHECKPOINTS}")
+        checkpoint, envelope = latest
+        with (self.folder / HASHES).open("rb") as hashes:
+            path = merkle.inclusion(number, checkpoint.size, _reader(hashes))
+        return Inclusion(number, tuple(node.hex() for node in path), checkpoint, envelope)
+
+    def _recovered(self) -> int:
+        """The number of entries, once everything that a kill left behind is mended."""
+        with (self.folder / ENTRIES).open("ab") as file:
+            torn = file.tell() % _LINE
+            if torn:
+                file.truncate(file.tell() - torn)
+        entries = self.size()
+        self._fit_hashes(entries)
+        self._cut_checkpoints()
+        left = self.pending()
+        if left is None or not HEX.fullmatch(left) or not (self._store / left).is_dir() or left in self.ids():
+            return entries
+        self._enter(left, entries, sync=True)
+        return entries + 1
+
+    def _cut_checkpoints(self) -> None:
+        path = self.folder / CHECKPOINTS
+        if not path.exists():
+            return
+        with path.open("r+b") as file:
+            end = file.seek(0, os.SEEK_END)
+            if end and (file.seek(end - 1), file.read(1))[1] != b"\n":
+                file.seek(0)
+                whole = file.read().rfind(b"\n") + 1
+                file.truncate(whole)
+
+    def _fit_hashes(self, entries: int) -> None:
+        """The stored hashes are those of the entries, or are made again."""
+        with (self.folder / HASHES).open("a+b") as hashes:
+            if hashes.tell() == merkle.HASH_SIZE * merkle.stored(entries):
+                return
+            hashes.truncate(0)
+            for number, name in enumerate(self.ids()):
+                hashes.writelines(merkle.new_hashes(number, merkle.leaf_hash(name.encode()), _reader(hashes)))
+                hashes.flush()
+
+    def _enter(self, bundle_id: str, entries: int, *, sync: bool) -> None:
+        with (self.folder / ENTRIES).open("ab") as file:
+            file.write(f"{bundle_id}\n".encode())
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        with (self.folder / HASHES).open("a+b") as hashes:
+            leaf = merkle.leaf_hash(bundle_id.encode())
+            hashes.write(b"".join(merkle.new_hashes(entries, leaf, _reader(hashes))))
+
+    def _sign(self, entries: int, time: str, signers: Sequence[SigningKey], *, sync: bool) -> None:
+        with (self.folder / HASHES).open("rb") as hashes:
+            checkpoint = Checkpoint(entries, merkle.root(entries, _reader(hashes)).hex(), time)
+        with (self.folder / CHECKPOINTS).open("ab") as file:
+            file.write(signed(checkpoint.payload(), CHECKPOINT_TYPE, signers))
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+
+
+def read_checkpoint(line: bytes, place: str) -> Checkpoint:
+    """The checkpoint in an envelope, whose signatures are not looked at. Raises :class:`LogInvalid`."""
+    try:
+        return Checkpoint.of(payload_of(line, CHECKPOINT_TYPE), place)
+    except SignatureInvalid:
+        raise LogInvalid("is not a checkpoint.", file=f"{LOG}/{CHECKPOINTS}", field=place) from None
+
+
+def verify_log(
+    log: BundleLog,
+    bundles: Callable[[], Sequence[str]],
+    keys: Sequence[PublicKey] | None = None,
+    threshold: int = 1,
+    elsewhere: Sequence[tuple[str, bytes]] = (),
+) -> Iterator[LogInvalid | SignatureInvalid]:
+    """Everything that is wrong with the log of the store whose bundles ``bundles`` lists.
+
+    Others may write meanwhile: what was there before must be entered or pending, and what is entered must be
+    there after. ``elsewhere``: checkpoints that were kept outside of the store, by the names of their files.
+    They find a log that was cut together with its checkpoints.
+    """
+    before, pending = set(bundles()), log.pending()
+    entered: dict[str, int] = {}
+    try:
+        checkpoints = [(f"line {number}", *one) for number, one in enumerate(log.checkpoints(), 1)]
+        checkpoints += [(file, read_checkpoint(data, file), data) for file, data in elsewhere]
+        yield from _entries(log, checkpoints, entered)
+    except LogInvalid as error:
+        yield error
+        return
+    for name in entered.keys() - set(bundles()):
+        message = f"has {name[:12]}, and the store does not: the bundle was deleted."
+        yield LogInvalid(message, file=f"{LOG}/{ENTRIES}", field=f"line {entered[name]}")
+    for name in sorted(before - entered.keys() - {pending}):
+        yield LogInvalid("is not in the log.", file=name)
+    if keys is not None:
+        yield from _unsigned(checkpoints, keys, threshold)
+
+
+def _entries(
+    log: BundleLog, checkpoints: Sequence[tuple[str, Checkpoint, bytes]], entered: dict[str, int]
+) -> Iterator[LogInvalid]:
+    """What is wrong with the entries and what checkpoints say of them; fills ``entered`` with their lines."""
+    wanted: dict[int, list[tuple[str, Checkpoint]]] = {}
+    for place, checkpoint, _ in checkpoints:
+        wanted.setdefault(checkpoint.size, []).append((place, checkpoint))
+    tree = merkle.Growing()
+    yield from _disagreeing(wanted.pop(0, []), tree)
+    for number, name in enumerate(log.ids(), 1):
+        if name in entered:
+            message = f"enters {name[:12]} again, which is entry {entered[name]}."
+            yield LogInvalid(message, file=f"{LOG}/{ENTRIES}", field=f"line {number}")
+        entered.setdefault(name, number)
+        tree.add(name.encode())
+        yield from _disagreeing(wanted.pop(number, []), tree)
+    for place, checkpoint in (one for later in wanted.values() for one in later):
+        yield LogInvalid(
+            f"says that at {checkpoint.time} there were {checkpoint.size:,} entries, and there are "
+            f"{tree.entries:,}: the log was cut.",
+            file=f"{LOG}/{CHECKPOINTS}",
+            field=place,
+            expected=checkpoint.size,
+            found=tree.entries,
+        )
+
+
+def _disagreeing(checkpoints: Sequence[tuple[str, Checkpoint]], tree: merkle.Growing) -> Iterator[LogInvalid]:
+    for place, checkpoint in checkpoints:
+        if checkpoint.root != tree.root.hex():
+            yield LogInvalid(
+                f"signed other entries than the first {checkpoint.size:,} of this log: they were changed or "
+                "reordered, or it is the log of a fork.",
+                file=f"{LOG}/{CHECKPOINTS}",
+                field=place,
+                expected=checkpoint.root,
+                found=tree.root.hex(),
+            )
+
+
+def _unsigned(
+    checkpoints: Sequence[tuple[str, Checkpoint, bytes]], keys: Sequence[PublicKey], threshold: int
+) -> Iterator[SignatureInvalid]:
+    if not checkpoints:
+        yield SignatureInvalid("is missing: nobody signed the log.", file=f"{LOG}/{CHECKPOINTS}")
+    for place, _, data in checkpoints:
+        try:
+            envelope = read_envelope(data, CHECKPOINT_TYPE, f"{LOG}/{CHECKPOINTS}")
+            check_signatures(envelope, keys, threshold, f"{LOG}/{CHECKPOINTS}, {place}")
+        except SignatureInvalid as error:
+            yield error
+
+
+def _reader(hashes: BinaryIO) -> Callable[[int], bytes]:
+    def read(index: int) -> bytes:
+        hashes.seek(index * merkle.HASH_SIZE)
+        data = hashes.read(merkle.HASH_SIZE)
+        hashes.seek(0, os.SEEK_END)
+        if len(data) < merkle.HASH_SIZE:
+            raise LogInvalid(
+                "is too short.", file=f"{LOG}/{HASHES}", field=f"byte {index * merkle.HASH_SIZE}"
+            )
+        return data
+
+    return read

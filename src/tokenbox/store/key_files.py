@@ -1,0 +1,81 @@
+"""Keys that sign proofs, in files: FILE has the private key, FILE.pub the public one."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from typing import TYPE_CHECKING
+
+from tokenbox.files import OWN
+from tokenbox.proof.errors import KeyInvalid
+from tokenbox.proof.signing import new_key, public_key, signer_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tokenbox.proof.signing import PublicKey, SigningKey
+
+PUBLIC = ".pub"
+_MAX_BYTES = 1 << 16
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def write_key(path: Path) -> PublicKey:
+    """Make a key: ``path``, which only its owner reads, and ``path.pub``. No file is overwritten.
+
+    Raises :class:`KeyInvalid`.
+    """
+    private, public = new_key()
+    public_path = path.with_name(path.name + PUBLIC)
+    try:
+        _write_new(path, private, OWN)
+        try:
+            _write_new(public_path, public, 0o644)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+    except FileExistsError as error:
+        raise KeyInvalid.of(str(error.filename), "is there already, and no key is overwritten") from None
+    except OSError as error:
+        raise KeyInvalid.of(str(path), f"cannot be written: {error.strerror or error}") from None
+    return public_key(public, str(public_path))
+
+
+def read_signer(path: Path) -> SigningKey:
+    """The private key in a file that only its owner may read. Raises :class:`KeyInvalid`."""
+    data, status = _read(path)
+    if sys.platform != "win32":
+        if status.st_mode & _OTHERS:
+            rights = f"{stat.S_IMODE(status.st_mode):o}"
+            raise KeyInvalid.of(
+                str(path), f"may be read or changed by others (rights {rights}). Run: chmod 600 {path}"
+            )
+        if status.st_uid not in (os.geteuid(), 0):
+            raise KeyInvalid.of(str(path), f"belongs to another user (uid {status.st_uid})")
+    return signer_of(data, str(path))
+
+
+def read_public(path: Path) -> PublicKey:
+    """The public key in a file. Raises :class:`KeyInvalid`."""
+    return public_key(_read(path)[0], str(path))
+
+
+def _write_new(path: Path, data: bytes, mode: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _read(path: Path) -> tuple[bytes, os.stat_result]:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise KeyInvalid.of(str(path), "is not a regular file")
+            return file.read(_MAX_BYTES), status
+    except OSError as error:
+        raise KeyInvalid.of(str(path), f"cannot be read: {error.strerror or error}") from None

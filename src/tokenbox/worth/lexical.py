@@ -1,0 +1,215 @@
+"""BM25F: how well texts match the words of a query, by field, in fixed-point integers.
+
+Nothing is indexed: the texts are scanned once for the words that are asked for. How rare a word is, is
+counted in windows of ``WINDOW`` bytes of all texts, so that it does not depend on how they are cut into
+pieces.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import re2
+
+from tokenbox.worth.fixed import log2
+from tokenbox.worth.words import split, stem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from tokenbox.worth.query import Query
+
+WINDOW = 1600
+"""Bytes that count as one text: about 40 lines."""
+
+
+class Field(NamedTuple):
+    """The parameters of BM25F in hundredths: saturation, length normalization, weights of the fields."""
+
+    k1: int = 180
+    b: int = 72
+    name: int = 220
+    path: int = 250
+    body: int = 100
+
+
+PIECE = Field()
+FILE = Field(k1=200, b=40, name=0, path=400, body=100)
+
+_SHORT = 3
+_LONGEST = 40
+_MAX_KNOWN = 100_000
+_BEYOND_ASCII = 0x80
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Where a text holds words of the query: positions in bytes, ascending, and the word at each."""
+
+    at: list[int]
+    word: list[int]
+    size: int
+
+    def between(self, first: int, last: int) -> Counter[int]:
+        """How often each word is there from ``first`` up to ``last``."""
+        return Counter(self.word[bisect_left(self.at, first) : bisect_left(self.at, last)])
+
+
+class Lexical:
+    """The words of a query in a collection of texts. ``rarity[w]`` is the inverse frequency of word ``w``."""
+
+    def __init__(self, query: Query) -> None:
+        self.words = query.words
+        self._stems = {word.text: n for n, word in enumerate(query.words) if not word.whole}
+        self._wholes = {word.text.encode(): n for n, word in enumerate(query.words) if word.whole}
+        pattern = _pattern(list(self._stems), list(self._wholes))
+        self._pattern = re2.compile(pattern) if pattern else None
+        self._known: dict[bytes, int | None] = {}
+        self._windows: Counter[int] = Counter()
+        self._total = 0
+        self.rarity: list[int] = []
+
+    def scan(self, data: bytes) -> Match:
+        """Find the words in ``data``, and count them for their rarity."""
+        at: list[int] = []
+        words: list[int] = []
+        self._total += 1 + len(data) // WINDOW
+        if self._pattern is not None:
+            seen: set[tuple[int, int]] = set()
+            for match in self._pattern.finditer(data):
+                start = match.start()
+                for word, place in self._words_at(data, start, match.end()):
+                    at.append(place)
+                    words.append(word)
+                    seen.add((word, place // WINDOW))
+            self._windows.update(word for word, _ in seen)
+        return Match(at, words, len(data))
+
+    def finish(self) -> None:
+        """All texts are scanned: how rare each word is is known from now on."""
+        n = self._total
+        # A word that no text holds may still be in a path or a name.
+        self.rarity = [log2(2 * n + 2, 2 * max(1, self._windows[w]) + 1) for w in range(len(self.words))]
+
+    def in_names(self, names: Iterable[str]) -> Counter[int]:
+        """The words of the query in names and paths."""
+        found: Counter[int] = Counter()
+        for name in names:
+            if (whole := self._wholes.get(name.encode("utf-8", "surrogateescape"))) is not None:
+                found[whole] += 1
+            for part in split(name):
+                if (word := self._stems.get(stem(part))) is not None:
+                    found[word] += 1
+        return found
+
+    def score(
+        self,
+        body: Mapping[int, int],
+        names: Mapping[int, int],
+        path: Mapping[int, int],
+        size: int,
+        average: int,
+        by: Field,
+    ) -> int:
+        """BM25F of one text of ``size`` bytes, where ``average`` bytes are usual."""
+        norm = 100 - by.b + by.b * size // max(1, average)
+        total = 0
+        for word in body.keys() | names.keys() | path.keys():
+            # In hundredths of an occurrence.
+            often = (
+                by.body * 100 * body.get(word, 0) // max(1, norm)
+                + by.name * names.get(word, 0)
+                + by.path * path.get(word, 0)
+            )
+            total += self.words[word].weight * self.rarity[word] * often // (by.k1 + often)
+        return total
+
+    def _words_at(self, data: bytes, start: int, end: int) -> list[tuple[int, int]]:
+        """The words that begin where the pattern has matched: an identifier as a whole, or a word's stem."""
+        matched = data[start:end]
+        if (whole := self._wholes.get(matched)) is not None and not _in_identifier(data, start, end):
+            # The words inside the identifier count as well.
+            parts = (self._stems.get(stem(part)) for part in split(matched.decode()))
+            return [(whole, start), *((word, start) for word in parts if word is not None)]
+        while start < end and not _is_letter_or_digit(data, start):
+            start += 1  # the character that a short word is told by
+        key = _word_at(data, start, end)
+        if key is None:
+            return []
+        if key not in self._known:
+            if len(self._known) > _MAX_KNOWN:
+                self._known.clear()
+            self._known[key] = self._stems.get(stem(key.decode("utf-8", "replace").lower()))
+        found = self._known[key]
+        return [] if found is None else [(found, start)]
+
+
+def _word_at(data: bytes, start: int, end: int) -> bytes | None:
+    """The whole word of which the start, up to ``end``, was found; None where no word begins there."""
+    if not _starts_word(data, start):
+        return None
+    first = data[start : start + 1]
+    if not first.isalpha():  # digits, and what is beyond ASCII
+        return data[start:end]
+    stop, at = min(len(data), start + _LONGEST), end
+    if data[start:end].isupper():
+        while at < stop and data[at : at + 1].isupper():
+            at += 1
+        if data[at : at + 1].islower() and at - start > 1:
+            at -= 1  # the capital of the word that follows
+        return data[start:at] if at >= end else None
+    while at < stop and data[at : at + 1].islower():
+        at += 1
+    return data[start:at]
+
+
+def _is_letter_or_digit(data: bytes, at: int) -> bool:
+    return data[at : at + 1].isalnum() or data[at] >= _BEYOND_ASCII
+
+
+def _pattern(stems: Sequence[str], wholes: Sequence[bytes]) -> bytes:
+    """A pattern that finds every place where one of the words may begin."""
+    long: list[bytes] = []
+    short: list[bytes] = []
+    for text in stems:
+        part = re2.escape(text.encode())
+        if text.isascii() and text.endswith("i") and text.isalpha():
+            part = part[:-1] + b"[iy]"
+        (short if len(text) <= _SHORT and text.isascii() else long).append(part)
+    parts = sorted((re2.escape(text) for text in wholes), key=lambda part: (-len(part), part))
+    long.sort(key=lambda part: (-len(part), part))
+    short.sort(key=lambda part: (-len(part), part))
+    if long:
+        parts.append(b"(?i:" + b"|".join(long) + b")")
+    if short:
+        # A short word is found everywhere; only where a word can begin is it one.
+        any_short = b"|".join(short)
+        parts.append(b"(?:^|[^A-Za-z])(?i:" + any_short + b")")
+        capital = b"|".join(part[:1].upper() + part[1:] for part in short)
+        parts.append(b"[a-z](?:" + capital + b")")
+    return b"|".join(parts)
+
+
+def _starts_word(data: bytes, start: int) -> bool:
+    if start == 0:
+        return True
+    before, here = data[start - 1 : start], data[start : start + 1]
+    if not before.isalpha():
+        return not (here.isdigit() and before.isdigit())
+    if here.islower():
+        return False
+    if here.isupper():
+        return before.islower() or data[start + 1 : start + 2].islower()
+    return True
+
+
+_IDENTIFIER = re.compile(rb"\w")
+
+
+def _in_identifier(data: bytes, start: int, end: int) -> bool:
+    before, after = data[start - 1 : start] if start else b"", data[end : end + 1]
+    return bool(_IDENTIFIER.match(before) or _IDENTIFIER.match(after))

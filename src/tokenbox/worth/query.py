@@ -1,0 +1,136 @@
+"""What a query asks for: its words with their weights, and the paths, lines and symbols that it names."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tokenbox.worth.words import STOP_WORDS, split, stem
+
+# The title counts this many times as much as the body.
+TITLE = 4
+# What a change says it is about, as in ``fix(parser): ...`` and ``parser: ...``.
+SCOPE = 6
+MAX_WORDS = 256
+_PATH = re.compile(
+    r"(?<![\w/.@-])(?:\.{0,2}/)?(?:[\w.@+-]+/)*[\w@+-][\w.@+-]*\.[A-Za-z]\w{0,9}(?![\w/])|(?:[\w.@+-]+/)+[\w.@+-]+"
+)
+_LINE_AFTER = re.compile(r"""["'`]?(?:, line |:|\(|#L| line |:line )(\d{1,6})""")
+_SYMBOL = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$]*)*")
+_IN_TRACEBACK = re.compile(r", in (?P<name><?\w+>?)$|^\s+at (?P<at>[\w.$<>]+)", re.MULTILINE)
+# What histories and trackers add to every message.
+_NOISE = re.compile(
+    r"\(?(?:GH-|#)\d+\)?|^Merge (?:pull request|branch) .*$"
+    r"|^(?:Co-authored-by|Signed-off-by|Reviewed-by|Change-Id):.*$"
+    r"|^(?:Fixes|Closes|Resolves|Refs?):? *(?:GH-|#)?\d*\.?$|^<!--.*?-->",
+    re.MULTILINE | re.IGNORECASE,
+)
+_KIND = re.compile(
+    r"(?:feat|fix|chore|refactor|test|tests|perf|build|ci|docs|style|bug|feature|revert)"
+    r"(?:\((?P<scope>[^)]*)\))?!?: *"
+    r"|(?P<prefix>[\w./-]+(?:, ?[\w./-]+)*): +(?=\S+ )",
+    re.IGNORECASE,
+)
+_CODE = re.compile(r"`([^`\n]+)`")
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A stem or an identifier that is looked for. ``weight``: how much it counts; ``whole``: as it stands."""
+
+    text: str
+    weight: int
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A path that the query names, or the end of one, with the lines that it names there."""
+
+    path: str
+    lines: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query, read. ``symbols`` maps each identifier that it names to its weight."""
+
+    text: str
+    words: tuple[Word, ...]
+    places: tuple[Place, ...]
+    symbols: dict[str, int]
+
+
+def read_query(text: str) -> Query:
+    """The query in an issue, a question, a traceback or the message of a commit.
+
+    Its first line is its title.
+    """
+    title, _, body = _NOISE.sub("", text).strip().partition("\n")
+    title, scope = _without_kind(title)
+    weights: dict[str, int] = {}
+    symbols: dict[str, int] = {}
+    for part, weight in ((title, TITLE), (body, 1)):
+        for word in split(part):
+            if word not in STOP_WORDS and (len(word) > 1 or not word.isascii()):
+                key = stem(word)
+                weights[key] = (
+                    max(weights.get(key, 0), weight)
+                    if weight == TITLE
+                    else min(TITLE, weights.get(key, 0) + 1)
+                )
+        for name, strength in _symbols(part):
+            symbols[name] = max(symbols.get(name, 0), weight * strength)
+    for word in split(scope):
+        weights[stem(word)] = SCOPE
+    words = [Word(key, weight) for key, weight in weights.items()]
+    words += [Word(name, weight, whole=True) for name, weight in symbols.items() if _is_compound(name)]
+    words.sort(key=lambda word: -word.weight)
+    return Query(text, tuple(words[:MAX_WORDS]), tuple(_places(text)), symbols)
+
+
+def _without_kind(title: str) -> tuple[str, str]:
+    """The title without the kind of change, such as ``fix(parser):``, and what it says it is about."""
+    match = _KIND.match(title)
+    if match is None or not title[match.end() :].strip():
+        return title, ""
+    scope = match["scope"] or match["prefix"] or ""
+    return f"{scope} {title[match.end() :]}", scope
+
+
+def _symbols(text: str) -> list[tuple[str, int]]:
+    """The identifiers in a text, each with 2 where it is marked as code or called, else 1."""
+    marked = " ".join(_CODE.findall(text))
+    found: list[tuple[str, int]] = [
+        (name, 2) for dotted in _SYMBOL.findall(marked) for name in _names(dotted)
+    ]
+    for match in _SYMBOL.finditer(text):
+        called = text[match.end() : match.end() + 1] == "("
+        names = _names(match[0])
+        if called or len(names) > 1 or any(map(_is_compound, names)):
+            found += [(name, 2 if called else 1) for name in names]
+    for match in _IN_TRACEBACK.finditer(text):
+        found += [(name, 2) for name in _names(match["name"] or match["at"])]
+    return [(name, strength) for name, strength in found if len(name) > 1 and name.lower() not in STOP_WORDS]
+
+
+def _names(dotted: str) -> list[str]:
+    return [name for name in re.split(r"\.|::|->|#", dotted) if name]
+
+
+def _is_compound(name: str) -> bool:
+    """Whether an identifier is more than one word, so that it stands for itself."""
+    return len(split(name)) > 1
+
+
+def _places(text: str) -> list[Place]:
+    places: dict[str, list[int]] = {}
+    for match in _PATH.finditer(text):
+        path = match[0].lstrip("./").rstrip(".")
+        if not path or path.replace(".", "").isdigit():
+            continue
+        line = _LINE_AFTER.match(text, match.end())
+        lines = places.setdefault(path, [])
+        if line and int(line[1]) not in lines:
+            lines.append(int(line[1]))
+    return [Place(path, tuple(lines)) for path, lines in places.items()]

@@ -1,0 +1,56 @@
+"""Who refers to what is in focus, and what that refers to: the identifiers that tie texts together."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tokenbox.worth.fixed import log2
+from tokenbox.worth.query import Place, Word
+from tokenbox.worth.standing import defined_in, identifiers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tokenbox.worth.query import Query
+    from tokenbox.worth.relevance import Document
+
+# Identifiers that tie most, and how much they weigh: what is defined in focus, and what is only used there.
+_MOST = 64
+_DEFINED, _USED = 4, 2
+# What more than this part of all texts mentions ties nothing.
+_COMMON_PART, _COMMON = 12, 6
+_KEYWORD = re.compile(rb"[a-z]{1,3}\Z")
+
+
+def nearby(
+    query: Query, documents: Sequence[Document], focus: Sequence[bytes], places: Iterable[Place]
+) -> Query:
+    """The query, asking for what the texts in ``focus`` define and use as well, and for ``places``."""
+    used = Counter(name for text in focus for name in identifiers(text))
+    defined = {name for text in focus for name in defined_in(text)}
+    mentioned: Counter[bytes] = Counter()
+    elsewhere: set[bytes] = set()
+    for document in documents:
+        found = used.keys() & set(identifiers(document.data))
+        mentioned.update(found)
+        elsewhere.update(found & set(defined_in(document.data)))
+    most = max(_COMMON, len(documents) // _COMMON_PART)
+    ties = [
+        (times * log2(len(documents) + 1, mentioned[name]), name)
+        for name, times in used.items()
+        if 1 < mentioned[name] <= most and (name in defined or name in elsewhere) and not _KEYWORD.match(name)
+    ]
+    ties.sort(key=lambda tie: (-tie[0], tie[1]))
+    chosen = [name for _, name in ties[:_MOST]]
+    words = [Word(name.decode(), _DEFINED if name in defined else _USED, whole=True) for name in chosen]
+    known = {word.text for word in query.words}
+    symbols = {**{name.decode(): _USED for name in chosen if name in elsewhere}, **query.symbols}
+    return replace(
+        query,
+        words=(*query.words, *(word for word in words if word.text not in known)),
+        places=(*query.places, *places),
+        symbols=symbols,
+    )

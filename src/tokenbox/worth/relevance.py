@@ -1,0 +1,183 @@
+"""What the pieces of documents are worth to a query: by words, names, places, and the kind of document.
+
+    worth(piece) = prior(document) * (match(piece) + part of match(document) + what the query names)
+
+A piece inherits part of its document's match, because the right piece is most often in the right file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from tokenbox.worth.fixed import SCALE
+from tokenbox.worth.lexical import FILE, PIECE, WINDOW, Lexical, Match
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tokenbox.worth.query import Query
+
+# Percent of its document's match that a piece gets, and of the best match that what the query names gets.
+DOCUMENT = 35
+SYMBOL = 4
+PLACE = 100
+LINE = 300
+# Percent of the match of its test that a document gets, where at most so many have its name.
+OF_TEST, _NAMESAKES = 30, 2
+_TEST_NAME = re.compile(r"^[Tt]est_?|[_-]?(?:[Tt]ests?|[Ss]pec)$")
+# A document whose path the query names has at least this prior.
+NAMED_PRIOR = 60
+# Percent of the best match that a document of which the history says most gets.
+HISTORY = 80
+# The messages of past changes that count, and how many files a change may have to say something of each.
+_MESSAGES, _MOST_PATHS = 100, 12
+# The folders of a path that count: the file, and those around it.
+_STEPS = 3
+
+
+class Document(NamedTuple):
+    """A text with a path (or a title). ``percent``: what its kind is worth beside source code."""
+
+    path: str
+    data: bytes
+    percent: int = 100
+
+
+class Span(NamedTuple):
+    """A piece of a document.
+
+    Bytes ``start`` to ``end``, lines ``first`` to ``last`` (from 0, ``last``
+    excluded).
+
+    ``names`` are defined there, ``within`` encloses it.
+    """
+
+    start: int
+    end: int
+    first: int = 0
+    last: int = 0
+    names: Sequence[str] = ()
+    within: Sequence[str] = ()
+
+
+def remembered(
+    messages: Sequence[tuple[bytes, Sequence[str]]], query: Query, documents: Sequence[Document]
+) -> dict[int, int]:
+    """What past changes say of each document: how well their messages match, credited to what they changed.
+
+    ``messages``: each with the paths that it changed, the latest first.
+    """
+    lexical = Lexical(query)
+    matches = [lexical.scan(message) for message, _ in messages]
+    lexical.finish()
+    usual = sum(len(message) for message, _ in messages) // max(1, len(messages))
+    scores = [
+        (lexical.score(Counter(match.word), {}, {}, match.size, usual, PIECE), number)
+        for number, match in enumerate(matches)
+        if match.word
+    ]
+    scores.sort(key=lambda one: (-one[0], one[1]))
+    places = {document.path: i for i, document in enumerate(documents)}
+    credit: dict[int, int] = {}
+    for score, number in scores[:_MESSAGES]:
+        paths = messages[number][1]
+        for path in paths if len(paths) <= _MOST_PATHS else ():
+            if (i := places.get(path)) is not None:
+                credit[i] = max(credit.get(i, 0), score) + (score // 8 if i in credit else 0)
+    return credit
+
+
+class Relevance:
+    """The worth of documents and of their pieces.
+
+    ``extra[i]`` is added to the match of document ``i`` (history).
+    """
+
+    def __init__(
+        self, documents: Sequence[Document], query: Query, extra: Mapping[int, int] | None = None
+    ) -> None:
+        self._documents = documents
+        self._query = query
+        self._lexical = Lexical(query)
+        self._matches: list[Match] = [self._lexical.scan(document.data) for document in documents]
+        self._lexical.finish()
+        self._paths: dict[int, Counter[int]] = {}
+        self._places = {
+            i: lines
+            for i, document in enumerate(documents)
+            if (lines := self._place(document.path)) is not None
+        }
+        self._scores: dict[int, int] = {}
+        usual = sum(len(document.data) for document in documents) // max(1, len(documents))
+        for i, document in enumerate(documents):
+            path = self._in_path(document.path)
+            body = Counter(self._matches[i].word)
+            if body or path:
+                self._paths[i] = path
+                self._scores[i] = self._lexical.score(body, {}, path, len(document.data), usual, FILE)
+        for i, score in self._of_tests().items():
+            self._scores[i] = self._scores.get(i, 0) + score
+        self._best = max([SCALE, *self._scores.values()])
+        most = max((extra or {}).values(), default=0)
+        for i, value in (extra or {}).items():
+            self._scores[i] = self._scores.get(i, 0) + self._best * value * HISTORY // (100 * (most or 1))
+
+    def document(self, i: int) -> int:
+        """What document ``i`` is worth: at least what its kind is, so that all have an order."""
+        score = self._scores.get(i, 0)
+        if i in self._places:
+            score += self._best * PLACE // 100
+        return score * self._percent(i) // 100 + self._documents[i].percent
+
+    def piece(self, i: int, span: Span) -> int:
+        """What a piece of document ``i`` is worth."""
+        names: Counter[int] = Counter()
+        for name, times in ((span.names, 2), (span.within, 1)):
+            for word, often in self._lexical.in_names(name).items():
+                names[word] += often * times
+        body = self._matches[i].between(span.start, span.end)
+        score = self._lexical.score(body, names, self._paths.get(i, {}), span.end - span.start, WINDOW, PIECE)
+        score += self._scores.get(i, 0) * DOCUMENT // 100
+        symbols = self._query.symbols
+        named = max((symbols[name] for name in span.names if name in symbols), default=0)
+        score += self._best * named * SYMBOL // 100
+        lines = self._places.get(i)
+        if lines is not None:
+            score += self._best * PLACE // 100
+            if any(span.first < line <= span.last for line in lines):
+                score += self._best * LINE // 100
+        return score * self._percent(i) // 100 + self._documents[i].percent
+
+    def _of_tests(self) -> dict[int, int]:
+        """What the match of a test says of the document that it tests, by their names."""
+        tested: dict[str, list[int]] = {}
+        tests: list[tuple[int, str]] = []
+        for i, document in enumerate(self._documents):
+            name = document.path.rpartition("/")[2].partition(".")[0]
+            bare = _TEST_NAME.sub("", name)
+            if bare != name or "test" in document.path.lower():
+                tests.append((i, bare.lower()))
+            else:
+                tested.setdefault(name.lower(), []).append(i)
+        found: dict[int, int] = {}
+        for i, bare in tests:
+            of = tested.get(bare, [])
+            for j in of if len(of) <= _NAMESAKES else []:
+                found[j] = max(found.get(j, 0), self._scores.get(i, 0) * OF_TEST // 100)
+        return found
+
+    def _percent(self, i: int) -> int:
+        percent = self._documents[i].percent
+        return max(percent, NAMED_PRIOR) if i in self._places else percent
+
+    def _in_path(self, path: str) -> Counter[int]:
+        return self._lexical.in_names(path.split("/")[-_STEPS:])
+
+    def _place(self, path: str) -> tuple[int, ...] | None:
+        """The lines that the query names in ``path``; None where it does not name it."""
+        for place in self._query.places:
+            if path == place.path or path.endswith(f"/{place.path}") or place.path.endswith(f"/{path}"):
+                return place.lines
+        return None

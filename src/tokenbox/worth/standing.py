@@ -1,0 +1,100 @@
+"""Who is referred to: what a definition is worth without a query, by how many texts mention its name.
+
+Definitions are found by how a line begins, in any language, so that nothing has to be parsed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from tokenbox.worth.fixed import SCALE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tokenbox.worth.relevance import Document, Span
+
+_IDENTIFIER = re.compile(rb"[A-Za-z_]\w{2,}")
+_MODIFIERS = (
+    rb"export|default|pub(?:\([a-z]+\))?|public|private|protected|internal|static|final|abstract|async|sealed|open"
+    rb"|override|virtual|inline|const|unsafe|extern|partial|data|local"
+)
+_KEYWORDS = (
+    rb"def|class|func|fn|function|struct|enum|trait|interface|type|impl|mod|module|macro_rules!|object|protocol"
+    rb"|record|union|typedef|namespace|val|var|let|const|fun|extension|actor|defmodule|defp?|sub"
+)
+_DEFINES = re.compile(
+    rb"^[ \t]*(?:(?:"
+    + _MODIFIERS
+    + rb") +)*(?:"
+    + _KEYWORDS
+    + rb")\*? +(?:\([^)\n]*\) *)?(?:self\.)?([A-Za-z_]\w{2,})"
+    rb"|^[A-Za-z_][\w *]*[ *]([A-Za-z_]\w{2,})\([^;\n]*$",
+    re.MULTILINE,
+)
+# A name that more than this many texts define says nothing about any of them.
+_COMMON = 6
+_PARTS = 24
+# Documents of at least this percent are source or its tests: who else mentions a name does not use it.
+_CODE = 30
+
+
+class Standing:
+    """The worth of documents and of their pieces without a query; the same calls as ``Relevance``."""
+
+    def __init__(self, documents: Sequence[Document]) -> None:
+        self._documents = documents
+        mentioned: Counter[bytes] = Counter()
+        defined: Counter[bytes] = Counter()
+        own: list[list[bytes]] = []
+        for document in documents:
+            code = document.percent >= _CODE
+            names = defined_in(document.data) if code else []
+            if code:
+                mentioned.update(set(_IDENTIFIER.findall(document.data)))
+                # What tests define stands for nothing that they use.
+                defined.update(names if document.percent > _CODE else ())
+            own.append(names)
+        self._mentioned = mentioned
+        self._defined = defined
+        self._files = [self._of_names(names) for names in own]
+
+    def document(self, i: int) -> int:
+        """What document ``i`` is worth: the names it defines, by who mentions them."""
+        document = self._documents[i]
+        return (self._files[i] + SCALE) * document.percent // 100
+
+    def _of_names(self, names: Iterable[bytes]) -> int:
+        """A text that defines one name that all others use is worth as much as one that defines many."""
+        found = sorted(map(self._name, names), reverse=True)[:_PARTS]
+        return found[0] * _PARTS // 4 + sum(found) // 2 if found else 0
+
+    def piece(self, i: int, span: Span) -> int:
+        """What a piece of document ``i`` is worth."""
+        document = self._documents[i]
+        best = max((self._name(name.encode("utf-8", "surrogateescape")) for name in span.names), default=0)
+        enclosing = max(
+            (self._name(name.encode("utf-8", "surrogateescape")) for name in span.within), default=0
+        )
+        # Without a name, what stands first says most.
+        score = best + enclosing // 8 + SCALE * 2 // (2 + span.first // 40) + self._files[i] // (4 * _PARTS)
+        return score * document.percent // 100 + 1
+
+    def _name(self, name: bytes) -> int:
+        mentioned = self._mentioned[name]
+        if mentioned <= 1 or name.startswith(b"__"):
+            return 0
+        defined = max(1, self._defined[name])
+        return SCALE * (mentioned - 1) // defined // 4 if defined <= _COMMON else 0
+
+
+def defined_in(data: bytes) -> list[bytes]:
+    """The names that a text defines, each once."""
+    return list(dict.fromkeys(a or b for a, b in _DEFINES.findall(data)))
+
+
+def identifiers(data: bytes) -> Iterable[bytes]:
+    """The identifiers in a text, each as often as it is there."""
+    return _IDENTIFIER.findall(data)

@@ -1,0 +1,56 @@
+"""Words as they are compared: split at case and underscores, in lower case, without endings."""
+
+from __future__ import annotations
+
+import re
+
+_WORD = re.compile(r"[A-Z]{2,}(?=s(?![a-z])|v[0-9])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
+# What says nothing about code.
+STOP_WORDS = frozenset(
+    """
+    fix fixes fixed
+    a about after all also an and any are as at be because been before being between but by can could
+    did do does doing don down each for from further get gets give had has have having he her here him
+    his how i if in into is it its just like make makes me more most my no nor not now of off on once
+    one only or other our out over own please s same she should so some such t than that the their them
+    then there these they this those through to too under until up upon us very was way we were what
+    when where which while who whom why will with would you your http https www com org co
+    """.split()  # noqa: SIM905  # read by people
+)
+_SHORTEST = 3
+
+
+def split(text: str) -> list[str]:
+    """The words of a text or an identifier, in lower case: ``lowWaterMark`` is low, water, mark."""
+    return [word.lower() for word in _WORD.findall(text)]
+
+
+def stem(word: str) -> str:
+    """The word without its ending, lightly: a prefix of the word, but for a last ``i`` for ``y``."""
+    if len(word) <= _SHORTEST or not word.isascii():
+        return word
+    if word.endswith("ies") and len(word) > 4:  # noqa: PLR2004  # not "dies"
+        word = word[:-2]
+    elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        word = word[:-1]
+    for ending, left in (
+        ("ization", 3),
+        ("ation", 3),
+        ("ing", 3),
+        ("ed", 3),
+        ("ion", 4),
+        ("er", 4),
+        ("or", 5),
+        ("able", 4),
+        ("ment", 4),
+    ):
+        if word.endswith(ending) and len(word) - len(ending) >= left:
+            word = word[: -len(ending)]
+            if len(word) > _SHORTEST and word[-1] == word[-2] and word[-1] not in "ls":
+                word = word[:-1]
+            break
+    for ending in ("ate", "ize", "ise", "at", "iz", "e"):
+        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST:
+            word = word[: -len(ending)]
+            break
+    return f"{word[:-1]}i" if word.endswith("y") else word

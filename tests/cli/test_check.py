@@ -1,0 +1,109 @@
+"""Budgets of prompts: what is over, what grew, and what is wrong with the question."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.transcript import CommandLine
+
+CONFIG = """
+[check.prompts]
+files = ["prompts/*.md", "prompts/a*"]
+budget = 10
+growth = "0.5"
+tokenizer = "utf8-bytes"
+[check.chats]
+files = ["*.json"]
+model = "gpt-4o"
+"""
+CHAT = [{"role": "system", "content": "You are brief."}, {"role": "user", "content": "Hello"}]
+
+
+@pytest.fixture
+def project(tokenbox: CommandLine) -> Path:
+    folder = tokenbox.folder
+    (folder / ".tokenbox").mkdir()
+    (folder / ".tokenbox" / "config.toml").write_text(CONFIG)
+    (folder / "prompts").mkdir()
+    (folder / "prompts" / "a.md").write_text("four")
+    (folder / "prompts" / "b|c.md").write_text("ten bytes.")
+    (folder / "chat.json").write_text(json.dumps(CHAT))
+    for command in ("init -q", "add -A", "-c user.name=a -c user.email=a@b.example commit -qm x"):
+        subprocess.run(["git", *command.split()], cwd=folder, check=True)
+    return folder
+
+
+@pytest.mark.usefixtures("project")
+def test_a_chat_counts_as_a_request(tokenbox: CommandLine) -> None:
+    found = {one["file"]: one for one in json.loads(tokenbox("check", "--json").out)["files"]}
+    # OpenAI's rules: 3 for the reply, 4 for each message, and the 4 and 1 tokens of the texts.
+    assert found["chat.json"]["tokens"] == 3 + 4 + 4 + 4 + 1
+    assert found["chat.json"]["exact"] is True
+    assert found["prompts/a.md"]["tokens"] == 4
+
+
+def test_what_is_over_and_what_grew(tokenbox: CommandLine, project: Path) -> None:
+    assert tokenbox("check", "--base", "HEAD").status == 0
+    (project / "prompts" / "a.md").write_text("sevens!")
+    (project / "prompts" / "b|c.md").write_text("eleven bytes")
+    (project / "prompts" / "new.md").write_text("new")
+    result = tokenbox("check", "--base", "HEAD", "--json")
+    assert result.status == 3
+    said = json.loads(result.out)
+    outcomes = {one["file"]: (one["outcome"], one["change"]) for one in said["files"]}
+    assert outcomes == {
+        "prompts/a.md": ("grew too much", 3),
+        "prompts/b|c.md": ("over budget", 2),
+        "prompts/new.md": ("ok", None),
+        "chat.json": ("ok", 0),
+    }
+    assert said["wrong"] == 2
+    assert "config set check.prompts.budget 12" in result.err
+    assert "at most 50 % are allowed" in result.err.replace("50.0", "50")
+    # Without a base nothing has grown.
+    assert tokenbox("check", "prompts", "--json").out.count(b'"over budget"') == 1
+
+
+def test_a_table_for_a_pull_request(tokenbox: CommandLine, project: Path) -> None:
+    (project / "prompts" / "a.md").write_text("sevens!")
+    lines = tokenbox("check", "--base", "HEAD", "--markdown").out.decode().splitlines()
+    assert lines == [
+        "**tokenbox check**: 3 files, 1 over",
+        "",
+        "| file | tokens | budget | change | outcome |",
+        "|---|---:|---:|---:|---|",
+        "| prompts/a.md | 7 | 10 | +3 | grew too much |",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["none"], "no check is called 'none'. There are: prompts, chats."),
+        (["--base", "nope"], "git does not know the revision 'nope' here"),
+        (["--base", "--output=x"], "git does not know the revision"),
+        (["--json", "--markdown"], "Choose one"),
+    ],
+)
+def test_what_cannot_be_checked(
+    tokenbox: CommandLine, project: Path, arguments: list[str], said: str
+) -> None:
+    result = tokenbox("check", *arguments)
+    assert result.status == 2
+    assert said in result.err + result.out.decode()
+    assert not (project / "x").exists()
+
+
+def test_no_checks_and_no_files(tokenbox: CommandLine) -> None:
+    assert "No check is declared" in tokenbox("check").err
+    (tokenbox.folder / ".tokenbox").mkdir()
+    (tokenbox.folder / ".tokenbox" / "config.toml").write_text("[check.x]\nfiles = ['*.md']\n")
+    result = tokenbox("check")
+    assert (result.status, "matches no file" in result.err) == (2, True)

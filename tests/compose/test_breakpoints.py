@@ -1,0 +1,68 @@
+"""Where a layout changes over a range of budgets: as found by laying it out at every budget."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import tokenbox
+from tests.compose.test_degrade import some_document
+from tokenbox import Layout, Section, breakpoints, whatif
+from tokenbox.compose import breakpoints as module
+from tokenbox.errors import InvalidBudget
+
+
+def states(result: object) -> dict[str, str]:
+    if not isinstance(result, Layout):
+        return {}
+    return {s.id: s.decision.value + ("" if s.form is None else f" {s.form}") for s in result.sections}
+
+
+def by_hand(
+    sections: list[Section], high: int, **options: object
+) -> list[tuple[int, str, str | None, str | None]]:
+    results = whatif(sections, range(high + 1), "utf8-bytes", **options)  # type: ignore[arg-type]
+    found = []
+    for budget in range(1, high + 1):
+        before, after = states(results[budget - 1]), states(results[budget])
+        found += [
+            (budget, s.id, before.get(s.id), after.get(s.id))
+            for s in sections
+            if before.get(s.id) != after.get(s.id)
+        ]
+    return found
+
+
+@pytest.mark.parametrize("policy", ["facet", "degrade"])
+@pytest.mark.parametrize("every", [0, 1_000])
+def test_they_are_those_of_every_budget(policy: str, every: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "EVERY", every)
+    for seed in range(25):
+        sections, groups, separator = some_document(random.Random(seed))
+        if policy == "facet":
+            fields = ("forms", "max", "group", "with")
+            plain = [{k: v for k, v in s.to_dict().items() if k not in fields} for s in sections]
+            sections, groups = [Section.of(s) for s in plain], {}
+        options = {"separator": separator, "policy": policy, "groups": groups}
+        expected = by_hand(sections, 90, **options)
+        found = breakpoints(sections, 0, 90, "utf8-bytes", **options)  # type: ignore[arg-type]
+        assert [(p.budget, p.section, p.before, p.after) for p in found] == expected
+
+
+def test_a_long_range_needs_few_layouts() -> None:
+    sections = [Section(f"s{i}", f"{i} " * 4_000, shrink=1, priority=i, min=500) for i in range(6)]
+    found = breakpoints(sections, 0, 60_000, "utf8-bytes", policy="degrade")
+    changes = {(p.section, p.before, p.after) for p in found}
+    assert ("s5", "dropped", "truncated") in changes
+    for point in found:
+        one, other = tokenbox.whatif(
+            sections, [point.budget - 1, point.budget], "utf8-bytes", policy="degrade"
+        )
+        assert states(one).get(point.section) == point.before
+        assert states(other).get(point.section) == point.after
+
+
+def test_a_range_goes_upwards() -> None:
+    with pytest.raises(InvalidBudget, match="from a smaller to a larger one"):
+        breakpoints([], 2, 1, "utf8-bytes")

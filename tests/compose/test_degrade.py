@@ -1,0 +1,273 @@
+"""The policy ``degrade``: against its slow reference, and the cases that people ask for."""
+
+# ruff: noqa: PT017  # an overflow is one of two right answers
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tokenbox
+from tests import reference_box, reference_degrade
+from tests.compose.independent import COUNTERS, SEPARATORS
+from tests.compose.test_layout_properties import boxes, budget_near, joined, separators
+from tests.effort import examples
+from tokenbox import ContextCriticalOverflow, Decision, Layout, Section, layout
+from tokenbox.content.section import Group, Text
+from tokenbox.errors import InvalidSection
+from tokenbox.tokenizers import get
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+WORDS = (
+    "a",
+    "bc",
+    "def ",
+    "  ",
+    "\n",
+    "\n\n",
+    "word. ",
+    "\u4e2d\u6587",
+    "e\u0301",
+    "\U0001f468\u200d\U0001f469",
+    "xyz\r\n",
+)
+FORMS = (
+    "head(1)",
+    "squeeze",
+    "uppercase",
+    "head(tokens=3)",
+    "trim",
+    Text(""),
+    Text("short"),
+    Text("a bit longer"),
+)
+
+
+def some_text(choice: random.Random) -> str:
+    return "".join(choice.choices(WORDS, k=choice.randrange(9)))
+
+
+def some_document(choice: random.Random) -> tuple[list[Section], dict[str, Group], str]:
+    """Sections and groups of all kinds, as small as what goes wrong is."""
+    names = [f"g{k}" for k in range(choice.randrange(3))]
+    groups = {
+        name: Group(
+            name,
+            min=choice.choice([0, 0, 4, 9]),
+            max=choice.choice([None, None, 6, 12, "30%", "100%"]),  # type: ignore[arg-type]
+            priority=choice.choice([100, 500, 500, 900]),
+            parent=choice.choice([None, *names[:k]]),
+        )
+        for k, name in enumerate(names)
+    }
+    sections: list[Section] = []
+    for i in range(choice.randrange(7)):
+        critical = choice.randrange(6) == 0
+        partners = [s.id for s in sections if s.critical == critical]
+        content: Any = some_text(choice)
+        if choice.randrange(8) == 0:
+            content = [some_text(choice).strip() for _ in range(choice.randrange(4))]
+        sections.append(
+            Section(
+                f"s{i}",
+                content,
+                priority=choice.choice([100, 100, 500, 900]),
+                min=choice.choice([0, 0, 0, 1, 3, 6]),
+                shrink=0 if critical else choice.choice([1, 1, 2, "0.5"]),  # type: ignore[arg-type]
+                grow=choice.choice([0, 0, 1, 2]),
+                extra=tuple(some_text(choice) for _ in range(choice.choice([0, 0, 2]))),
+                keep=choice.choice(["head", "head", "tail", "middle", "ends"]),
+                forms=choice.sample(FORMS, choice.choice([0, 0, 1, 2, 3])),
+                max=choice.choice([None, None, None, 2, 8, "20%"]),
+                group=choice.choice([None, *names]),
+                with_=choice.choice([None, None, None, *partners]),
+                cut=choice.choice(["grapheme", "grapheme", "word", "line", "never"]),
+                marker=choice.choice(["", "", "", "~", "[{tokens}]"]),
+            )
+        )
+    return sections, groups, choice.choice(SEPARATORS)
+
+
+def against_reference(
+    sections: Sequence[Section], groups: Mapping[str, Group], budget: int, name: str, separator: str
+) -> Layout | None:
+    tokenizer = get(name)
+    try:
+        result = layout(sections, budget, tokenizer, separator, policy="degrade", groups=groups)
+    except ContextCriticalOverflow as error:
+        with pytest.raises(reference_box.Overflow):
+            reference_degrade.solve(sections, groups, budget, tokenizer, separator)
+        assert error.fixed_load > budget
+        return None
+    expected = reference_degrade.solve(sections, groups, budget, tokenizer, separator)
+    assert list(result.texts) == expected.texts
+    assert [section.decision.value for section in result.sections] == expected.decisions
+    assert result.total == expected.total == COUNTERS[name](result.text) <= budget
+    return result
+
+
+def check_promises(result: Layout, count: Callable[[str], int]) -> None:
+    sizes = dict(zip((s.id for s in result.inputs), result.sizes, strict=True))
+    for section, part in zip(result.inputs, result.sections, strict=True):
+        if section.critical:
+            assert part.text.startswith(section.content)
+            continue
+        if part.decision in (Decision.TRUNCATED, Decision.COMPRESSED):
+            assert part.size >= section.min
+        if isinstance(section.max, int):
+            assert part.size <= section.max
+        if section.with_ is not None and sizes[section.with_] and section.content:
+            partner = next(s for s in result.sections if s.id == section.with_)
+            assert (part.decision is Decision.DROPPED) == (partner.decision is Decision.DROPPED)
+        assert part.size == count(part.text)
+        before = part.base_size
+        for step in part.steps:
+            assert step.before == before or step.action is tokenbox.Action.RECLAIM
+            before = step.after
+        assert before == part.size
+
+
+@pytest.mark.parametrize(
+    ("name", "documents"),
+    [
+        ("utf8-bytes", 400),
+        ("chars4", 100),
+        ("o200k_base", 100),
+        pytest.param("utf8-bytes", 7_000, marks=pytest.mark.slow),
+        pytest.param("o200k_base", 3_000, marks=pytest.mark.slow),
+    ],
+)
+def test_random_documents_equal_the_slow_reference(name: str, documents: int) -> None:
+    for seed in range(documents):
+        choice = random.Random(f"{name} {documents} {seed}")
+        sections, groups, separator = some_document(choice)
+        whole = COUNTERS[name](joined(sections, separator))
+        budget = choice.randrange(whole + 4)
+        try:
+            result = against_reference(sections, groups, budget, name, separator)
+            if result is not None:
+                check_promises(result, COUNTERS[name])
+        except AssertionError as error:
+            error.add_note(f"seed {seed}, budget {budget}, separator {separator!r}")
+            raise
+
+
+def test_the_smallest_change_is_one_that_can_be_made() -> None:
+    sections = [Section("a", "x" * 9, with_="b"), Section("b", "x" * 9), Section("c", "x" * 12)]
+    with pytest.raises(ContextCriticalOverflow) as caught:
+        layout(sections, 29, "utf8-bytes", "", policy="degrade")
+    assert caught.value.smallest_change["id"] == "c"
+    flexible = [*sections[:2], Section("c", "x" * 12, shrink=1)]
+    assert layout(flexible, 29, "utf8-bytes", "", policy="degrade").total == 29
+
+
+STDLIB = ("configparser.py", "csv.py", "plistlib.py", "shlex.py", "calendar.py")
+
+
+def test_five_files_with_outlines_are_all_there() -> None:
+    """Dropping two of them, when the outlines of all fit, is what the letter of the model does."""
+    library = Path(json.__file__).parents[1]
+    sections = [
+        Section(name, (library / name).read_text(encoding="utf-8"), shrink=1, strategy="outline('python')")
+        for name in STDLIB
+    ]
+    letter = layout(sections, 6_000, "o200k_base")
+    result = layout(sections, 6_000, "o200k_base", policy="degrade")
+    assert [section.decision.value for section in letter.sections].count("dropped") >= 2
+    assert [section.decision.value for section in result.sections].count("dropped") == 0
+    assert all(section.text for section in result.sections)
+
+
+def test_four_documents_are_four_shortened_ones() -> None:
+    sections = [Section(f"d{i}", f"Document {i} says one thing. " * 250, shrink=1, min=200) for i in range(4)]
+    letter = layout(sections, 1_500, "o200k_base", reclaim=True)
+    result = layout(sections, 1_500, "o200k_base", policy="degrade")
+    assert [section.decision.value for section in letter.sections].count("dropped") == 3
+    assert [section.decision.value for section in result.sections] == ["truncated"] * 4
+    assert result.sizes[:3] == (200, 200, 200)
+    assert result.total == 1_500
+
+
+def warned(*sections: dict[str, object]) -> list[str]:
+    return [warning.code for warning in layout(sections, 100, "utf8-bytes").warnings]
+
+
+def test_what_has_no_effect_is_said() -> None:
+    assert warned({"id": "a", "content": "x", "min": 3, "strategy": "trim"}) == [
+        "critical_strategy",
+        "critical_min",
+    ]
+    assert warned({"id": "a", "content": "x", "shrink": 1, "min": 3}) == ["min_above_size"]
+    assert warned({"id": "a", "content": "x", "extra": ["y"]}) == ["extra_without_grow"]
+    assert warned({"id": "a", "content": "xyz", "shrink": 1, "min": 3, "grow": 1, "extra": ["y"]}) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"forms": ["trim"]}, "forms needs policy='degrade'"),
+        ({"max": 3}, "max needs policy='degrade'"),
+        ({"group": "g"}, "group needs policy='degrade'"),
+        ({"with": "b"}, "with needs policy='degrade'"),
+    ],
+)
+def test_the_letter_of_the_model_has_no_such_fields(fields: dict[str, object], said: str) -> None:
+    with pytest.raises(InvalidSection, match=said):
+        layout([{"id": "a", "content": "x", "shrink": 1, **fields}], 3, "utf8-bytes")
+
+
+@pytest.mark.parametrize(
+    ("content", "cut", "keep", "budget", "text"),
+    [
+        ("one two three", "word", "head", 9, "one two"),
+        ("one two three", "word", "tail", 9, "two three"),
+        ("one two three", "word", "head", 2, ""),
+        ("One is. Two is. Three.", "sentence", "head", 18, "One is. Two is."),
+        ("One is. Two is. Three.", "sentence", "tail", 10, "Three."),
+        ("a\nbb\nccc\n", "line", "head", 6, "a\nbb\n"),
+        ("a\nbb\nccc\n", "line", "ends", 7, "a\nccc\n"),
+        ("a\nbb\nccc\n", "never", "head", 8, ""),
+        (["a", "bb", "ccc"], "grapheme", "head", 6, "a\nbb\n"),
+        (["a", "bb", "ccc"], "grapheme", "tail", 6, "bb\nccc"),
+        ({"k": [1, 2], "m": "x"}, "grapheme", "head", 12, "k: [1, 2]\n"),
+    ],
+)
+@pytest.mark.parametrize("policy", ["facet", "degrade"])
+def test_cuts_fall_where_the_author_says(
+    content: object, cut: str, keep: str, budget: int, text: str, policy: str
+) -> None:
+    section = {"id": "a", "content": content, "shrink": 1, "cut": cut, "keep": keep}
+    assert layout([section], budget, "utf8-bytes", policy=policy).text == text
+
+
+def test_a_marker_is_counted_and_part_of_the_size() -> None:
+    section = Section("a", "one two three four", shrink=1, cut="word", marker=" [{tokens} left out]")
+    assert layout([section], 17, "utf8-bytes").text == "one [15 left out]"
+    assert layout([section], 16, "utf8-bytes").text == ""
+    middle = Section("a", "abcdefghijklmnopqrstuvwxyz", shrink=1, keep="ends", marker="[{tokens}]")
+    assert layout([middle], 12, "utf8-bytes").text == "abcd[18]wxyz"
+    estimate = Section("a", "abcdefgh" * 20, shrink=1, marker="[{tokens}]")
+    assert layout([estimate], 12, "chars4").text.endswith("[~29]")
+
+
+@pytest.mark.parametrize("name", ["utf8-bytes", "chars4", "o200k_base"])
+@given(data=st.data())
+@settings(max_examples=examples(150))
+def test_with_one_form_and_no_minimum_it_is_facet_with_reclaim(name: str, data: st.DataObject) -> None:
+    drawn, separator = data.draw(boxes(with_strategy=False)), data.draw(separators)
+    sections = [Section.of({**section.to_dict(), "min": 0}) for section in drawn]
+    budget = budget_near(data.draw, COUNTERS[name](joined(sections, separator)))
+    try:
+        expected = reference_box.solve(sections, budget, get(name), separator, reclaim=True)
+    except reference_box.Overflow:
+        return
+    result = layout(sections, budget, name, separator, policy="degrade")
+    assert list(result.texts) == expected.texts
+    assert [section.decision.value for section in result.sections] == expected.decisions

@@ -1,0 +1,39 @@
+"""What is remembered of the counts of requests: by whom, of what, and how much of it."""
+
+from __future__ import annotations
+
+from tests.compose.test_counting import Metered
+from tokenbox.compose.remembered import RememberedCounts
+from tokenbox.tokenizers import get
+
+
+def test_the_least_recently_used_text_is_forgotten_first() -> None:
+    meter = Metered("o200k_base")
+    size = len(meter.identity.fingerprint) + 10
+    counts = RememberedCounts(4 * size)
+    first, second, third, fourth, fifth = (letter * 10 for letter in "abcde")
+    for text in (first, second, third, fourth, first, fifth):
+        counts.each(meter, [text])
+    assert meter.seen == [first, second, third, fourth, fifth]
+    counts.each(meter, [first, third, fourth, fifth])
+    assert meter.seen == [first, second, third, fourth, fifth], "these are still known"
+    counts.each(meter, [second])
+    assert meter.seen == [first, second, third, fourth, fifth, second]
+
+
+def test_what_was_forgotten_makes_room_for_as_much() -> None:
+    meter = Metered("o200k_base")
+    counts = RememberedCounts(4 * (len(meter.identity.fingerprint) + 10))
+    for number in range(100):
+        counts.each(meter, [f"{number:010}"])
+    seen = len(meter.seen)
+    counts.each(meter, [f"{number:010}" for number in range(96, 100)])
+    assert len(meter.seen) == seen
+
+
+def test_wholes_are_known_apart_by_their_separator() -> None:
+    counts, texts = RememberedCounts(), ["one", "two", "three"]
+    for separator in ("", "\n", "\n\n---\n\n"):
+        whole = get("o200k_base").count(separator.join(texts))
+        for _ in range(2):
+            assert counts.whole(Metered("o200k_base"), texts, separator) == whole

@@ -1,0 +1,98 @@
+"""Anyone's chunks within a budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tokenbox
+from tokenbox.compose.selection import Chunk, Reason, select
+from tokenbox.content.block_kinds import Priority
+from tokenbox.errors import ContextCriticalOverflow, InvalidBudget, InvalidContent
+from tokenbox.tokenizers import registry
+
+TEXTS = st.lists(st.text("abc de\n", min_size=1, max_size=40), max_size=12)
+
+
+@given(TEXTS, st.integers(0, 200), st.sampled_from(["utf8-bytes", "o200k_base"]))
+def test_never_over_and_the_texts_are_the_callers(texts: list[str], budget: int, name: str) -> None:
+    found = select(texts, budget, name, query="abc de")
+    assert registry.get(name).count(found.text) == found.total <= budget
+    assert found.text == "\n\n".join(texts[i] for i in found.shown)
+    assert sorted(chunk.index for chunk in found.chunks) == list(range(len(texts)))
+
+
+def test_the_query_decides_and_the_order_is_kept() -> None:
+    texts = ["Cats sleep all day.", "The budget is hard.", "Dogs run around.", "Tokens are counted exactly."]
+    found = tokenbox.select(texts, 12, "are budgets hard, are tokens counted?", tokenizer="o200k_base")
+    assert found.shown == (1, 3)
+    best_last = tokenbox.select(texts, 12, "are tokens counted?", tokenizer="o200k_base", order="worth")
+    assert best_last.shown[-1] == 3
+
+
+def test_scores_go_before_the_query_and_classes_before_scores() -> None:
+    chunks = [
+        {"id": "a", "text": "aaaa", "score": 0.1},
+        {"id": "b", "text": "bbbb", "score": 0.9},
+        {"id": "c", "text": "cccc", "score": 0.5, "priority": "high"},
+    ]
+    found = select(chunks, 10, "utf8-bytes", query="aaaa")
+    assert [chunk.id for chunk in found.chunks if chunk.form is not None] == ["b", "c"]
+
+
+def test_without_query_and_scores_the_first_are_worth_most() -> None:
+    assert select(["one", "two", "three"], 8, "utf8-bytes").shown == (0, 1)
+
+
+def test_a_shorter_form_stands_where_the_text_does_not_fit() -> None:
+    chunks = [Chunk("long " * 40, id="a", forms=("long, forty times",)), Chunk("b" * 30)]
+    found = select(chunks, 60, "utf8-bytes", query="long")
+    assert found.text.startswith("long, forty times")
+    assert next(chunk.form for chunk in found.chunks if chunk.id == "a") == 1
+
+
+def test_copies_are_shown_once() -> None:
+    text = "The quick brown fox jumps over the lazy dog and runs away from it."
+    found = select([text, text.upper(), "Something else altogether, in other words."], 500, "utf8-bytes")
+    assert found.shown == (0, 2)
+    assert [(chunk.reason, chunk.copy_of) for chunk in found.chunks if chunk.index == 1] == [(Reason.COPY, 0)]
+    assert len(select([text, text.upper()], 500, "utf8-bytes", copies=True).shown) == 2
+
+
+def test_critical_chunks_are_shown_or_refused() -> None:
+    chunks = [Chunk("a" * 30), Chunk("b" * 30, id="rules", priority=Priority.CRITICAL)]
+    assert select(chunks, 40, "utf8-bytes").shown == (1,)
+    with pytest.raises(ContextCriticalOverflow, match="rules"):
+        select(chunks, 20, "utf8-bytes")
+
+
+@dataclass
+class FromALibrary:
+    page_content: str
+    metadata: dict[str, str]
+
+
+def test_documents_of_a_library_are_chunks() -> None:
+    assert select([FromALibrary("text", {})], 10, "utf8-bytes").text == "text"
+
+
+def test_what_is_no_chunk_or_budget() -> None:
+    with pytest.raises(InvalidContent, match="chunk 1"):
+        select(["a", 7], 10, "utf8-bytes")
+    with pytest.raises(InvalidBudget):
+        select(["a"], -1, "utf8-bytes")
+
+
+def test_one_call_packs_a_folder(tmp_path: object) -> None:
+    folder = f"{tmp_path}/p"
+    import pathlib  # noqa: PLC0415
+
+    pathlib.Path(folder).mkdir()
+    pathlib.Path(folder, "a.py").write_text("def f():\n    return 1\n")
+    found = tokenbox.pack(folder, 500, "what does f return", tokenizer="o200k_base")
+    assert "return 1" in found.text
+    assert found.total <= 500
+    assert callable(tokenbox.pack)

@@ -1,0 +1,215 @@
+"""The one reader of messages: every shape people have, told by its own marks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tokenbox.content.exchanges import Grouping, exchanges
+from tokenbox.content.items import read_item, read_items
+from tokenbox.content.message import InvalidMessage, Role, thaw
+from tokenbox.content.request import Api, read_request, read_tools
+from tokenbox.engine.window import Window
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+CHAT_TOOL = {"type": "function", "function": {"name": "f", "description": "d", "parameters": SCHEMA}}
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def call(identifier: str) -> dict[str, Any]:
+    return {"type": "function_call", "call_id": identifier, "name": "f", "arguments": '{"city": "Paris"}'}
+
+
+def output(identifier: str, text: str = "18 degrees") -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": identifier, "output": text}
+
+
+REASONING = {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "thinking"}]}
+ANTHROPIC_CALL = {
+    "role": "assistant",
+    "content": [
+        {"type": "thinking", "thinking": "hm", "signature": "abc"},
+        {"type": "text", "text": "I look."},
+        {"type": "tool_use", "id": "t1", "name": "f", "input": {"city": "Paris"}},
+        {"type": "tool_use", "id": "t2", "name": "f", "input": {"city": "Rome"}},
+    ],
+}
+ANTHROPIC_RESULTS = {
+    "role": "user",
+    "content": [
+        {"type": "tool_result", "tool_use_id": "t1", "content": "18"},
+        {"type": "tool_result", "tool_use_id": "t2", "content": [{"type": "text", "text": "20"}]},
+        {"type": "text", "text": "And now?"},
+    ],
+}
+
+
+def test_a_chat_message_is_what_is_sent() -> None:
+    item = read_item(user("hi"))
+    assert item.verbatim
+    assert [message.text for message in item.messages] == ["hi"]
+
+
+def test_items_of_the_responses_api() -> None:
+    items = read_items([user("q"), REASONING, call("a"), call("b"), output("a"), output("b")])
+    assert [item.role for item in items] == [
+        Role.USER,
+        *[Role.ASSISTANT] * 3,
+        *[Role.TOOL] * 2,
+    ]
+    assert items[1].messages[0].reasoning == "thinking"
+    assert items[2].calls == ("a",)
+    assert items[4].results == ("a",)
+    assert [item.joins for item in items] == [False, True, True, True, False, False]
+    assert not any(item.verbatim for item in items[1:])
+
+
+def test_messages_of_anthropic() -> None:
+    called, answered = read_items([ANTHROPIC_CALL, ANTHROPIC_RESULTS])
+    assert called.messages[0].reasoning == "hm"
+    assert called.messages[0].text == "I look."
+    assert [c.arguments for c in called.messages[0].tool_calls] == ['{"city": "Paris"}', '{"city": "Rome"}']
+    assert [message.role for message in answered.messages] == [Role.TOOL, Role.TOOL, Role.USER]
+    assert answered.results == ("t1", "t2")
+    assert answered.role is Role.USER
+    assert thaw(answered.raw) == ANTHROPIC_RESULTS
+
+
+def test_legacy_function_calls() -> None:
+    called, answered = read_items(
+        [
+            {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}},
+            {"role": "function", "name": "f", "content": "18"},
+        ]
+    )
+    assert called.calls == (None,)
+    assert answered.results == (None,)
+    found = exchanges([read_item(user("q")), called, answered])
+    assert found[0].rounds == ((1, 2),)
+
+
+@pytest.mark.parametrize("key", ["reasoning_content", "reasoning"])
+def test_what_the_model_thought_is_counted(key: str) -> None:
+    message = read_item({"role": "assistant", "content": "18", key: "a long thought"}).messages[0]
+    assert message.reasoning == "a long thought"
+    assert "a long thought" in message.counted_text
+
+
+def placed(values: list[dict[str, Any]]) -> Window:
+    grouping, window = Grouping(), Window()
+    for item in read_items(values):
+        grouping.take_into(window, item, 1)
+    return window
+
+
+def test_calls_that_are_items_of_their_own_stay_with_their_outputs() -> None:
+    window = placed([user("q"), REASONING, call("a"), call("b"), output("a"), output("b"), user("and?")])
+    assert window.companions(1) == (1, 2, 3, 4, 5)
+    assert window.exchanges == 2
+
+
+def test_two_rounds_of_calls_are_two_rounds() -> None:
+    window = placed([user("q"), call("a"), output("a"), call("b"), output("b")])
+    assert window.companions(1) == (1, 2)
+    assert window.companions(3) == (3, 4)
+
+
+def test_what_a_user_says_beside_results_stays_while_it_is_the_last() -> None:
+    values = [user("q"), ANTHROPIC_CALL, ANTHROPIC_RESULTS]
+    assert placed(values).evictable() == ()
+    later = placed([*values, {"role": "assistant", "content": "18 and 20"}, user("thanks")])
+    assert sorted(later.evictable()) == [0, 1, 2, 3]
+
+
+def test_a_result_without_its_call_is_unsendable() -> None:
+    window = placed([user("q"), output("nothing")])
+    assert 1 in window
+    grouping = Grouping()
+    assert grouping.place(read_item(output("x")), 0).kind.value == "stray"
+
+
+@pytest.mark.parametrize(
+    ("tool", "verbatim"),
+    [
+        (CHAT_TOOL, True),
+        ({"type": "function", "name": "f", "description": "d", "parameters": SCHEMA}, False),
+        ({"name": "f", "description": "d", "input_schema": SCHEMA}, False),
+        ({"name": "f", "description": "d", "parameters": SCHEMA}, False),
+    ],
+)
+def test_a_tool_of_any_api_has_one_shape(tool: dict[str, Any], verbatim: bool) -> None:
+    (read,), same = read_tools([tool])
+    assert thaw(read) == CHAT_TOOL
+    assert same is verbatim
+
+
+def test_a_whole_request_is_told_by_its_keys() -> None:
+    messages = [user("hi")]
+    assert read_request({"messages": messages}).api is Api.CHAT
+    assert read_request({"messages": messages, "system": "be brief"}).api is Api.MESSAGES
+    assert read_request({"input": "hi", "instructions": "be brief"}).api is Api.RESPONSES
+    assert read_request({"prompt": ["a", [1, 2]]}).prompts == ("a", (1, 2))
+    assert read_request({"input": ["a", "b"]}, api=Api.EMBEDDINGS).prompts == ("a", "b")
+    with pytest.raises(InvalidMessage, match="none of them"):
+        read_request({"role": "user", "content": "hi"})
+
+
+def test_the_system_prompt_of_a_field_is_a_message_without_a_place() -> None:
+    request = read_request({"messages": [user("hi")], "system": [{"type": "text", "text": "be brief"}]})
+    assert [message.role for message in request.messages] == [Role.SYSTEM, Role.USER]
+    assert request.places == (None, 0)
+    assert not request.verbatim
+
+
+def test_what_may_cost_is_kept_and_what_costs_nothing_is_not() -> None:
+    body = {
+        "model": "m",
+        "messages": [user("hi")],
+        "temperature": 0,
+        "tool_choice": "auto",
+        "response_format": {"type": "json_object"},
+        "suffix": None,
+        "made_up": "long text",
+    }
+    assert thaw(read_request(body).fields) == {
+        "response_format": {"type": "json_object"},
+        "made_up": "long text",
+    }
+
+
+def test_every_text_of_a_request_is_found() -> None:
+    body = {
+        "messages": [{**user("SECRET1"), "made_up": ["SECRET2"]}, ANTHROPIC_CALL],
+        "tools": [{"name": "f", "input_schema": {"properties": {"SECRET3": {"enum": ["SECRET4"]}}}}],
+        "extra": {"deep": [{"SECRET5": "SECRET6"}]},
+    }
+    found = "\n".join(read_request(body).texts())
+    for number in range(1, 7):
+        assert f"SECRET{number}" in found
+    assert "Rome" in found
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("hi", "not str"),
+        ([{"type": "hologram_call"}], "messages[0]: an item of the type 'hologram_call' is not known"),
+        ([user("hi"), {"role": "user", "content": [{"type": "hologram"}]}], "messages[1]: content[0]"),
+        ([{"role": "assistant", "content": [{"type": "tool_use"}, {"type": "hologram"}]}], "'hologram'"),
+        ([object()], "message object of openai"),
+    ],
+)
+def test_a_shape_that_is_not_understood_names_its_place(value: object, says: str) -> None:
+    with pytest.raises(InvalidMessage) as caught:
+        read_items(value)
+    assert says in caught.value.message
+
+
+def test_a_gateway_reads_what_it_does_not_understand_as_its_texts() -> None:
+    (item,) = read_items([{"role": "user", "content": [{"type": "hologram", "text": "boo"}]}], strict=False)
+    assert item.messages[0].text == "boo"
+    assert not item.verbatim

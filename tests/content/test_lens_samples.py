@@ -1,0 +1,255 @@
+"""What tools write, seen through the lenses for it: less of it, the facts still there, omissions counted."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tokenbox.content.lenses import parse_pipeline
+from tokenbox.tokenizers.utf8 import Utf8Bytes
+
+SAMPLES = Path(__file__).parent / "samples"
+BYTES = Utf8Bytes()
+
+
+def sample(name: str) -> str:
+    return (SAMPLES / name).read_text(encoding="utf-8")
+
+
+def seen(spelling: str, text: str) -> str:
+    return parse_pipeline(spelling).apply(text, BYTES)
+
+
+def test_a_log_is_a_tenth_and_keeps_its_errors() -> None:
+    log = sample("service.log")
+    less = seen("logs", log)
+    assert len(less) < len(log) / 5
+    for fact in ("slow query (4212 ms)", "pool exhausted: 20 of 20", "order 90150 could not be charged"):
+        assert fact in less
+    assert less.count("KeyError: 'field'") == 0
+    assert "KeyError: 'amuont'" in less
+    # What stands around the first error is there, also where its patterns came before.
+    lines = log.splitlines()
+    error = next(i for i, line in enumerate(lines) if "90150" in line)
+    assert lines[error - 1] in less
+    assert lines[error - 2] in less
+
+
+def test_every_line_of_a_log_is_shown_or_counted() -> None:
+    log = sample("service.log")
+    less = seen("logs", log)
+    records = [line for line in less.splitlines() if line.startswith("2026-")]
+    counts = [
+        int(m[1].replace(",", "")) if (m := re.search(r" \[x([\d,]+)\]$", line)) else 1 for line in records
+    ]
+    assert sum(counts) == sum(line.startswith("2026-") for line in log.splitlines())
+
+
+def test_two_stack_traces_are_not_one() -> None:
+    log = "10:00:00 ERROR x\n  at a\n10:00:01 ERROR x\n  at b\n" * 5
+    assert "at a" in seen("logs(context=0)", log)
+    assert "at b" in seen("logs(context=0)", log)
+
+
+def test_a_diff_keeps_every_changed_line_and_counts_the_rest() -> None:
+    diff = sample("change.diff")
+    less = seen("diff", diff)
+    own = diff[: diff.index("diff --git a/uv.lock")]
+    changed = [line for line in own.splitlines() if re.match(r"[+-](?![+-]{2} )", line)]
+    assert [line for line in less.splitlines() if re.match(r"[+-](?![+-]{2} )", line)] == changed
+    assert "[generated file: 40 removed and 40 added lines left out]" in less
+    assert "pkg7" not in less
+    assert "rename from docs/old.md\nrename to docs/new.md\n" in less
+    context = sum(line.startswith(" ") for line in own.splitlines())
+    shown = sum(line.startswith(" ") for line in less.splitlines())
+    left_out = sum(map(int, re.findall(r"\[(\d+) context lines? left out\]", less)))
+    assert shown + left_out == context
+    assert shown < context
+
+
+@pytest.mark.parametrize("context", [0, 1, 2])
+def test_a_smaller_diff_still_applies(tmp_path: Path, context: int) -> None:
+    old = "".join(f"line {i}\n" for i in range(60))
+    new = (
+        old.replace("line 7\n", "")
+        .replace("line 30\n", "line thirty\n")
+        .replace("line 33\n", "line 33\nmore\n")
+    )
+    for name, text in (("old", old), ("new", new)):
+        (tmp_path / name).write_text(text)
+    made = subprocess.run(
+        ["git", "diff", "--no-index", "-U12", "old", "new"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    less = seen(f"diff({context})", made.stdout)
+    assert len(less) < len(made.stdout)
+    (tmp_path / "less.diff").write_text(less)
+    subprocess.run(
+        ["patch", "-p1", "-o", "result", "old", "less.diff"], cwd=tmp_path, check=True, capture_output=True
+    )
+    assert (tmp_path / "result").read_text() == new
+
+
+def test_a_traceback_keeps_own_frames_and_counts_those_of_libraries() -> None:
+    less = seen("traceback", sample("traceback.txt"))
+    assert "asyncio/runners.py" not in less
+    assert "[... 3 library frames left out ...]" in less
+    assert less.count("line 4, in parse") == 1
+    assert "[... 2 repeated frames left out ...]" in less
+    for fact in ('deep.py", line 11, in handle', "line 9, in __init__", "ValueError: invalid literal"):
+        assert fact in less
+    assert "runners.py" in seen('traceback("asyncio")', sample("traceback.txt"))
+
+
+JAVA = """\
+java.lang.IllegalStateException: order 17 has no customer
+\tat com.shop.Orders.customer(Orders.java:88)
+\tat com.shop.Orders.send(Orders.java:41)
+\tat org.springframework.aop.Proxy.invoke(Proxy.java:1)
+\tat org.springframework.web.Servlet.service(Servlet.java:2)
+\tat java.base/java.lang.Thread.run(Thread.java:833)
+Caused by: java.lang.NullPointerException
+\tat com.shop.Customers.find(Customers.java:12)
+"""
+
+
+def test_a_traceback_of_java() -> None:
+    less = seen("traceback", JAVA)
+    assert "springframework" not in less
+    assert "\t[... 2 library frames left out ...]\n" in less
+    assert all(
+        fact in less for fact in ("Orders.java:88", "Orders.java:41", "Customers.java:12", "Caused by")
+    )
+
+
+NODE = """\
+TypeError: Cannot read properties of undefined (reading 'zone')
+    at tariff (/srv/shop/tariff.js:12:9)
+    at Layer.handle (/srv/shop/node_modules/express/lib/router/layer.js:95:5)
+    at next (/srv/shop/node_modules/express/lib/router/route.js:144:13)
+    at main (/srv/shop/index.js:3:1)
+    at node:internal/main/run_main_module:23:47
+"""
+
+
+def test_a_traceback_of_javascript() -> None:
+    less = seen("traceback", NODE)
+    assert "express" not in less
+    assert "    [... 2 library frames left out ...]\n" in less
+    assert "tariff.js:12:9" in less
+    assert "index.js:3:1" in less
+
+
+def test_a_report_keeps_failures_in_full_and_counts_passes() -> None:
+    report = sample("pytest.txt")
+    less = seen("test_report", report)
+    assert "PASSED" not in less
+    assert "[... 40 lines of passed tests left out ...]" in less
+    for fact in (
+        "test_discount FAILED",
+        "KeyError: 'usd'",
+        "assert price * (100 - rate) / 100 == 69.0",
+        "2 failed",
+    ):
+        assert fact in less
+
+
+@pytest.mark.parametrize(
+    ("report", "kept", "count"),
+    [
+        ("test a::b ... ok\ntest a::c ... FAILED\ntest d ... ok\n", "test a::c ... FAILED", 2),
+        ("=== RUN   TestA\n--- PASS: TestA (0.00s)\n--- FAIL: TestB (0.1s)\n", "--- FAIL: TestB (0.1s)", 2),
+        ("ok  \tshop/cart\t0.01s\nFAIL\tshop/pay\t0.2s\n", "FAIL\tshop/pay", 1),
+        ("ok 1 - adds\nnot ok 2 - pays\nok 3\n", "not ok 2 - pays", 2),
+        ("  ✓ adds (2 ms)\n  ✕ pays (5 ms)\n", "✕ pays", 1),
+        ("test_a (t.A) ... ok\ntest_b (t.A) ... FAIL\n", "test_b (t.A) ... FAIL", 1),
+        ("tests/test_a.py .....  [ 50%]\ntests/test_b.py ..F.. [100%]\n", "tests/test_b.py ..F..", 1),
+    ],
+)
+def test_reports_of_other_tools(report: str, kept: str, count: int) -> None:
+    less = seen("test_report", report)
+    assert kept in less
+    counted = re.findall(r"\[\.\.\. (\d+) lines? of passed tests left out \.\.\.\]", less)
+    assert sum(map(int, counted)) == count
+
+
+def test_json_as_a_table() -> None:
+    text = sample("issues.json")
+    table = seen('json_table("id, user.login, title")', text)
+    lines = table.splitlines()
+    assert lines[0] == '{"total":30,"next":null}'
+    assert lines[1].startswith("[30 rows, fields left out: state, user.id, user.url, labels, url, body")
+    assert lines[2] == "id\tuser.login\ttitle".replace("user.login\ttitle", "title\tuser.login")
+    assert lines[3] == "4000\tInvoice 4000 is not sent\tuser0"
+    assert len(lines) == 33
+    assert "[30 rows, the first 4 shown" in seen("json_table(rows=4)", text)
+
+
+def test_json_shortened_keeps_its_shape_and_says_what_is_gone() -> None:
+    text = sample("issues.json")
+    less = seen("json_shorten(text=40, items=3)", text)
+    value = json.loads(less)
+    assert value["items"][3] == "[... 27 items left out ...]"
+    assert (
+        value["items"][0]["body"]
+        == ("It happens every month. " * 12)[:40] + "[... 248 characters left out ...]"
+    )
+    assert list(value["items"][0]) == list(json.loads(text)["items"][0])
+    assert seen("json_shorten", '{"a":1.10,"a":1e400}') == '{"a":1.10,"a":1e400}'
+    assert seen("json_shorten", "no json") == "no json"
+
+
+def test_a_page_becomes_markdown() -> None:
+    pytest.importorskip("markdownify", reason="the extra html is not installed")
+    text = seen("html_to_text", sample("page.html"))
+    for fact in ("# Tariffs", "**zone 3**", "`9.40`", "| 2 | 6.10 |", "[online](https://pay.example.com)"):
+        assert fact in text
+    assert "if zone == 3:\n    price = 9.40" in text
+    assert "track(" not in text
+    assert "[... 3 elements of navigation, style and script left out ...]" in text
+    assert seen("html_to_text", "no page, a < b") == "no page, a < b"
+
+
+GUIDE = """\
+Some words first.
+
+# Install
+
+Run the installer.
+
+Then restart.
+
+## On Linux
+
+Use the package.
+
+# Usage
+
+Call it.
+
+It answers.
+"""
+
+
+def test_markdown_by_section() -> None:
+    less = seen('markdown_sections("install")', GUIDE)
+    assert less.startswith(GUIDE[: GUIDE.index("# Usage")])
+    assert less.endswith("# Usage\n\nCall it.\n\n[... 1 line left out ...]\n\n")
+    assert "Then restart." not in seen("markdown_sections", GUIDE)
+
+
+def test_what_matches_a_query_is_kept() -> None:
+    paragraphs = [f"Paragraph {i} is about parcels and routes.\n\n" for i in range(30)]
+    paragraphs[17] = "The tariff of zone 3 is 9 euros.\n\n"
+    less = seen('select("which tariff has zone 3?", lines=6)', "".join(paragraphs))
+    assert "The tariff of zone 3 is 9 euros." in less
+    shown = sum("left out" not in line for line in less.splitlines())
+    assert shown <= 6
+    assert shown + sum(map(int, re.findall(r"\.\.\. (\d+) lines? left out", less))) == 60

@@ -1,0 +1,117 @@
+"""``at_most`` is never passed: what a real llama.cpp server counts, for random and hostile requests."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.conversation.hostile import TEXTS, hostile, shapes
+from tests.conversation.requests import request
+from tests.conversation.test_counts_of_a_server import Asking, Refused
+from tests.llama import model as models
+from tokenbox.compose.bound import PER_MEDIA, Bound
+from tokenbox.content.message import Message
+from tokenbox.content.request import read_request
+from tokenbox.conversation.chat_format import ChatFormat
+from tokenbox.conversation.markers import MarkersFormat
+from tokenbox.conversation.published import openai_format
+from tokenbox.tokenizers.registry import get
+
+if TYPE_CHECKING:
+    from tests.llama.server import StartLlama
+
+# Shows a tool twice and its texts escaped, as some do; has sentences of its own; prints a part as it is.
+REPEATS = (
+    "{{ 'You are a model. Today is Monday. ' * 40 }}\n"
+    "{%- for tool in tools %}Use {{ tool.function.name }} to: {{ tool.function.description }}\n"
+    "{{ tool | tojson(indent=4) }}\n{% endfor %}"
+    "{%- for message in messages %}<|im_start|>{{ message.role }}\n"
+    "{%- if message.tool_calls %}{{ message.tool_calls | tojson }}{% endif %}"
+    "{%- if message.role == 'tool' %}{{ {'content': message.content} | tojson }}"
+    "{%- else %}{{ message.content }}{% endif %}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("template", [*models.TEMPLATES, "repeats"])
+def test_a_server_never_counts_more(start_llama: StartLlama, template: str) -> None:
+    server = start_llama(n_ctx=65_536, template=REPEATS if template == "repeats" else template)
+    asking = Asking(server)
+    own = get(f"file:{server.model.gguf}")
+    counters = [MarkersFormat(own), MarkersFormat(get("two-vocabularies")), MarkersFormat(get("chars4"))]
+    template_format = ChatFormat.open(server.model.gguf)
+    bodies = shapes()
+    for seed in range(60):
+        bodies += [request(seed), hostile(random.Random(seed), request(seed))]
+    counted = 0
+    for body in bodies:
+        try:
+            usage = asking.post("/v1/chat/completions/input_tokens", body)["input_tokens"]
+        except Refused:
+            continue
+        for counter in counters:
+            count = counter.count_request(read_request(body))
+            assert usage <= count.at_most, (counter.identity.name, body)
+            assert count.total <= count.at_most
+            assert not count.exact
+        count = template_format.count_request(read_request(body))
+        assert usage <= count.at_most, body
+        assert not count.exact or usage == count.total == count.at_most, body
+        counted += 1
+    assert counted > 60
+    asking.close()
+
+
+def message(**fields: Any) -> Message:  # noqa: ANN401  # JSON
+    return Message.of({"role": "user", "content": "hi", **fields})
+
+
+def test_every_field_is_in_the_bound() -> None:
+    tokenizer = get("o200k_base")
+    bound = Bound(tokenizer)
+    long = "many words of a field that nobody knows " * 50
+    size = tokenizer.count(long)
+    plain = bound.request(read_request([{"role": "user", "content": "hi"}]))
+    chat = {"messages": [{"role": "user", "content": "hi"}]}
+    for fields in (
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"title": long}}}},
+        {"suffix": long},
+        {"functions": [{"name": "f", "description": long}]},
+        {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"$defs": {long: {}}}}}]},
+        {"Messages": [{"role": "user", "content": long}]},
+        {"chat_template_kwargs": {"documents": [long]}},
+        {"messages": [{"role": "user", "content": "hi", "unknown": {"deep": [long]}}]},
+        {"messages": [{"role": "assistant", "content": "hi", "reasoning_content": long}]},
+        {"messages": [{"role": "user", "content": "hi", "name": long}]},
+    ):
+        read = read_request({**chat, **fields})
+        assert bound.request(read) >= plain + size, fields
+        for counter in (openai_format(False, True), MarkersFormat(tokenizer)):
+            count = counter.count_request(read)
+            assert not count.exact or "name" in str(fields)
+            assert count.at_most >= count.total
+
+
+def test_an_image_is_an_allowance_and_not_its_data() -> None:
+    bound = Bound(get("o200k_base"))
+    data = "data:image/png;base64," + "QUJD" * 100_000
+    image = message(content=[{"type": "image_url", "image_url": {"url": data}}])
+    assert PER_MEDIA < bound.message(image) < PER_MEDIA + 200
+    described = message(content=[{"type": "image_url", "image_url": {"url": data}, "alt": "long " * 500}])
+    assert bound.message(described) > bound.message(image) + 400
+    file = {"type": "file", "file": {"filename": "a.txt", "file_data": "x" * 200_000}}
+    assert bound.message(message(content=[file])) > PER_MEDIA + 200_000
+    # A schema that looks like an image is shown as a schema.
+    tool = {"type": "image", "data": "long " * 500}
+    assert bound.frame(read_request([], tools=[tool])) > bound.frame(read_request([], tools=[{}])) + 400
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_without_a_tokenizer_bytes_are_the_bound(text: str) -> None:
+    bound = Bound(None)
+    for name in ("o200k_base", "cl100k_base", "chars4"):
+        assert get(name).count(text) <= bound.plain([text])[0]
+    assert bound.plain([text]) <= bound.escaped([text])

@@ -1,0 +1,212 @@
+"""A conversation counted as it grows and shrinks is what the same request counts as a whole."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.llama import corpus
+from tests.llama import model as models
+from tokenbox.content.items import read_items
+from tokenbox.content.request import Request
+from tokenbox.conversation.chat_format import ChatFormat
+from tokenbox.conversation.llama.segments import Segments
+from tokenbox.conversation.llama.session import LlamaSession
+from tokenbox.errors import TokenboxError
+from tokenbox.tokenizers.special import open_chat_vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tokenbox.content.items import Item
+    from tokenbox.conversation.template_format import TemplateFormat
+
+NOON = dt.datetime(2026, 11, 22, 12, tzinfo=dt.UTC)
+TOOL: dict[str, Any] = {
+    "type": "function",
+    "function": {"name": "weather", "description": "Tells it.", "parameters": {"type": "object"}},
+}
+# Looks for the last question from the end, as Qwen3 does, and shows the thoughts after it alone.
+LOOKS_BACK = """
+{%- set ns = namespace(found=false, last=messages|length - 1, seen=0) %}
+{%- for message in messages[::-1] %}
+    {%- set index = (messages|length - 1) - loop.index0 %}
+    {%- if not ns.found and message.role == 'user' %}
+        {%- set ns.found = true %}{%- set ns.last = index %}
+    {%- endif %}
+{%- endfor %}
+{%- for message in messages %}
+    {%- if message.role == 'user' %}{% set ns.seen = ns.seen + 1 %}{% endif %}
+    {{- '<|im_start|>' + message.role + ' ' ~ ns.seen ~ '\\n' }}
+    {%- if loop.index0 > ns.last and message.reasoning_content %}
+        {{- '<think>' + message.reasoning_content + '</think>' }}
+    {%- endif %}
+    {%- if loop.previtem and loop.previtem.role == message.role %}{{- '(again)' }}{%- endif %}
+    {{- message.content }}
+    {%- if not loop.last or add_generation_prompt %}{{- '<|im_end|>\\n' }}{%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}
+"""
+# Changes a list of its own from turn to turn, which is not followed.
+KEEPS_A_LIST = """
+{%- set said = [] %}
+{%- for message in messages %}
+    {%- set _ = said.append(message.content) %}
+    {{- '<|im_start|>' + message.role + '\\n' + message.content + ' ' ~ said|length ~ '<|im_end|>\\n' }}
+{%- endfor %}
+"""
+OWN = {**models.TEMPLATES, "looks back": LOOKS_BACK, "keeps a list": KEEPS_A_LIST}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> models.Model:
+    return models.write(tmp_path_factory.mktemp("model"), models.TOOLS)
+
+
+def exchange(chance: random.Random, number: int) -> list[dict[str, Any]]:
+    words = "word " * chance.randrange(12)
+    said: list[dict[str, Any]] = [{"role": "user", "content": f"question {number}\n{words}<|im_end|>"}]
+    if chance.random() < 0.3:
+        function = {"name": "weather", "arguments": f'{{"day": {number}}}'}
+        call = {"id": f"call{number:05}", "type": "function", "function": function}
+        said += [
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": call["id"], "content": f"sunny {number}"},
+        ]
+    answer = {"role": "assistant", "content": f"answer {number} {words}"}
+    if chance.random() < 0.3:
+        answer["reasoning_content"] = f"I think {number}."
+    return [*said, answer]
+
+
+def counted(chat: TemplateFormat, items: Sequence[Item], tools: Any) -> object:  # noqa: ANN401  # JSON
+    try:
+        return chat.count_request(Request.of_items(items, tools))
+    except TokenboxError as error:
+        return error.message
+
+
+def grow_and_shrink(source: str, model: models.Model, seed: int, exchanges: int = 8) -> LlamaSession:
+    """Holds every count of a conversation against the count of the whole."""
+    chat = ChatFormat.open(model.gguf, template=source, now=NOON)
+    chance = random.Random(seed)
+    session = chat.session()
+    tools = [TOOL] if seed % 2 else None
+    head = read_items([{"role": "system", "content": "You are terse."}] if seed % 3 else [])
+    session.frame(head, Request.of_items([], tools).tools)
+    here: list[tuple[int, Item]] = []
+    number = 0
+    for each in range(exchanges):
+        for item in read_items(exchange(chance, each)):
+            session.add(number, item)
+            here.append((number, item))
+            number += 1
+            try:
+                found: object = session.count()
+            except TokenboxError as error:
+                found = error.message
+            assert found == counted(chat, [*head, *(one for _, one in here)], tools), number
+        if chance.random() < 0.3:
+            first = (
+                next(place for place, (_, item) in enumerate(here) if place and item.role.value == "user")
+                if each
+                else 0
+            )
+            gone = {one for one, _ in here[:first]}
+            rest = [item for one, item in here if one not in gone]
+            whole = counted(chat, [*head, *rest], tools)
+            if not isinstance(whole, str):
+                assert session.total_with(dict.fromkeys(gone)) == whole.total  # type: ignore[attr-defined]
+            session.remove(gone)
+            here = [(one, item) for one, item in here if one not in gone]
+        if chance.random() < 0.3:
+            shorter = read_items([{"role": "user", "content": "short"}])[0]
+            asked = [place for place, (_, item) in enumerate(here) if item.role.value == "user"]
+            place = chance.choice(asked)
+            changed = [*here[:place], (here[place][0], shorter), *here[place + 1 :]]
+            whole = counted(chat, [*head, *(item for _, item in changed)], tools)
+            if not isinstance(whole, str):
+                assert session.total_with({here[place][0]: shorter}) == whole.total  # type: ignore[attr-defined]
+            session.replace(here[place][0], shorter)
+            here = changed
+    assert isinstance(session, LlamaSession)
+    return session
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_conversation_counts_what_its_request_counts(name: str, model: models.Model) -> None:
+    followed = {grow_and_shrink(OWN[name], model, seed).follows for seed in range(4)}
+    assert followed == {name != "keeps a list"}
+
+
+@pytest.mark.slow
+def test_with_every_template_of_the_corpus(request: pytest.FixtureRequest, model: models.Model) -> None:
+    assert request.config.cache is not None
+    try:
+        sources = corpus.templates(Path(request.config.cache.mkdir("llama-templates")))
+    except corpus.NotFetched as error:
+        pytest.skip(str(error))
+    followed = {name: grow_and_shrink(source, model, 5).follows for name, source in sources.items()}
+    assert sum(followed.values()) >= 0.85 * len(followed), followed
+
+
+def test_only_what_is_new_is_rendered(model: models.Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tokenbox.conversation.llama import fold  # noqa: PLC0415  # its turns are counted
+
+    taken: list[int] = []
+    take = fold.Fold.take
+
+    def counting(self: Any, scope: Any, at: int, items: Any, out: Any) -> Any:  # noqa: ANN401  # as it is
+        taken.append(at)
+        return take(self, scope, at, items, out)
+
+    monkeypatch.setattr(fold.Fold, "take", counting)
+    session = ChatFormat.open(model.gguf, template=LOOKS_BACK).session()
+    chance = random.Random(1)
+    items = [item for n in range(100) for item in read_items(exchange(chance, n))]
+    for number, item in enumerate(items):
+        session.add(number, item)
+    session.count()
+    for number, item in enumerate(read_items(exchange(chance, 101)), len(items)):
+        taken.clear()
+        session.add(number, item)
+        session.count()
+        # Two loops, and where the last message is an answer, once more with what opens one.
+        assert len(taken) <= 12
+
+
+def test_an_error_leaves_a_session_as_it_was(model: models.Model) -> None:
+    session = ChatFormat.open(model.gguf).session()
+    session.add(0, read_items([{"role": "user", "content": "hi"}])[0])
+    before = session.count()
+    function = {"name": "f", "arguments": "no JSON"}
+    call = {"id": "c", "type": "function", "function": function}
+    bad = read_items([{"role": "assistant", "content": None, "tool_calls": [call]}])[0]
+    with pytest.raises(TokenboxError, match="no JSON"):
+        session.add(1, bad)
+    assert session.count() == before
+    session.remove([0])
+    assert session.count().total < before.total
+
+
+TEXTS = st.lists(
+    st.text(st.sampled_from("ab \n<|im_start|>end/é1'."))
+    | st.sampled_from(["<|im_start|>", "<|im_end|>", "word " * 60]),
+    max_size=8,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(TEXTS)
+def test_pieces_count_what_their_text_counts(model: models.Model, texts: list[str]) -> None:
+    vocabulary = open_chat_vocabulary(model.gguf)
+    segments = Segments(vocabulary.prompts)
+    one = segments.joined([segments.of(text) for text in texts])
+    assert segments.total(one) == vocabulary.prompts.count("".join(texts))
+    assert "".join(texts).endswith(one.end)

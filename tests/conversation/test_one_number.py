@@ -1,0 +1,188 @@
+"""One number: every surface gives a request the same figure with the same mark.
+
+A surface is one line of ``SURFACES``.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import tokenbox
+from tests.cli.transcript import CommandLine
+from tests.conversation import requests
+from tokenbox import api, ctx, tokenizers
+from tokenbox.config import load
+from tokenbox.content.items import read_items
+from tokenbox.content.request import costly_fields, read_request, read_tools
+from tokenbox.conversation import Conversation
+from tokenbox.conversation.pieces import open_session
+from tokenbox.providers import BlockingProvider
+from tokenbox.shell.models import CurrentCounter, Models
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MODELS = ("gpt-4o", "gpt-5", "gpt-4", "llama-3.1-8b", "claude-sonnet-4-5", "model-of-nobody")
+REQUESTS = 10_000
+Figure = tuple[int, bool]
+
+
+def request(seed: int) -> dict[str, Any]:
+    """A request with everything that people send: short ones, for there are many."""
+    chance = random.Random(seed)
+    body = requests.request(seed)
+    messages = [dict(message) for message in body["messages"][:12]]
+    while messages and messages[-1].get("tool_calls"):
+        messages.pop()
+    messages = messages or [{"role": "user", "content": "hi"}]
+    for message in messages:
+        kind = chance.random()
+        if message["role"] == "user" and kind < 0.1:
+            message["name"] = chance.choice(("ada", "läufer", "a b"))
+        if message["role"] == "assistant" and kind < 0.2:
+            message[chance.choice(("reasoning_content", "reasoning"))] = requests.text(chance)
+        if message["role"] == "user" and isinstance(message["content"], str) and kind > 0.95:
+            image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}
+            message["content"] = [{"type": "text", "text": message["content"]}, image]
+    if chance.random() < 0.1:
+        messages.insert(0, {"role": "developer", "content": requests.text(chance)})
+    if chance.random() < 0.1:
+        messages.append({"role": "assistant", "content": chance.choice(("", "Sure, "))})
+    made = {**body, "messages": messages}
+    if chance.random() < 0.1:
+        schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+        made["response_format"] = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    if chance.random() < 0.3:
+        made["temperature"] = 0.5
+    if chance.random() < 0.05:
+        made["an_unknown_field"] = requests.value(chance)
+    return made
+
+
+def beside(body: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a request that are sent beside messages and tools."""
+    return {key: value for key, value in body.items() if key not in ("messages", "tools")}
+
+
+def figure(count: tokenbox.Count) -> Figure:
+    return count.total, count.exact
+
+
+def whole(body: dict[str, Any]) -> dict[str, Any]:
+    return body
+
+
+def messages_and_tools(body: dict[str, Any]) -> dict[str, Any]:
+    """All that some surfaces take."""
+    return {key: body[key] for key in ("messages", "tools") if key in body}
+
+
+@cache
+def by_library(seed: int, shape: Callable[[dict[str, Any]], dict[str, Any]]) -> Figure:
+    """What the library says, which all others are to say."""
+    return figure(tokenbox.count(shape(request(seed)), MODELS[seed % len(MODELS)]))
+
+
+def by_its_own_model(body: dict[str, Any], model: str) -> Figure:
+    return figure(tokenbox.count({**body, "model": model}))
+
+
+def by_counter(body: dict[str, Any], model: str) -> Figure:
+    read = read_request(body["messages"], tools=body.get("tools"), fields=beside(body))
+    return figure(api.request_counter(model).count_request(read))
+
+
+def by_session(body: dict[str, Any], model: str) -> Figure:
+    """As it grows and shrinks: what does not belong is added and leaves again."""
+    session = open_session(api.request_counter(model))
+    for number, item in enumerate(read_items(body["messages"])):
+        session.add(2 * number, item)
+        session.add(2 * number + 1, item)
+        session.remove([2 * number + 1])
+    session.frame((), read_tools(body.get("tools"))[0], costly_fields(beside(body)))
+    return figure(session.count())
+
+
+def by_ctx(body: dict[str, Any], model: str) -> Figure | None:
+    """Where a vocabulary of the package counts: it is enabled for the test."""
+    if not model.startswith("gpt"):
+        return None
+    found = ctx.estimate(model, body["messages"], tools=body.get("tools") or None)
+    return found.tokens_in, found.exact
+
+
+@cache
+def shell() -> Models:
+    """A shell's models, of a server that is never asked."""
+    return Models(load(env={"TOKENBOX_USER_CONFIG": ""}), {}, BlockingProvider, "http://127.0.0.1:9")
+
+
+def by_shell(body: dict[str, Any], model: str) -> Figure:
+    shell().use(model)
+    return figure(CurrentCounter(shell()).count_request(read_request(body)))
+
+
+# What a surface says of a request (None: nothing), what of a request it takes, and how few are asked of it.
+Ask = Callable[[dict[str, Any], str], Figure | None]
+SURFACES: dict[str, tuple[Ask, Callable[[dict[str, Any]], dict[str, Any]], int]] = {
+    "a request with its model": (by_its_own_model, whole, 1),
+    "messages and fields": (by_counter, whole, 1),
+    "a session": (by_session, whole, 1),
+    "ctx.estimate": (by_ctx, messages_and_tools, 1),
+    "shell": (by_shell, messages_and_tools, 1),
+}
+
+
+@pytest.fixture(autouse=True)
+def _baseline() -> Iterator[None]:
+    tokenizers.enable_baseline("gpt-bpe")
+    yield
+    tokenizers.disable_all_baselines()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("surface", SURFACES)
+def test_every_surface_gives_the_same_number(surface: str) -> None:
+    ask, shape, every = SURFACES[surface]
+    marks = set()
+    for seed in range(0, REQUESTS, every):
+        model = MODELS[seed % len(MODELS)]
+        found = ask(shape(request(seed)), model)
+        if found is not None:
+            assert found == by_library(seed, shape), (seed, model)
+            marks.add(found[1])
+    assert marks == {True, False}
+
+
+def plain(seed: int) -> list[dict[str, Any]]:
+    """Messages without what no conversation can hold beside them."""
+    messages: list[dict[str, Any]] = request(seed)["messages"]
+    return messages
+
+
+def test_a_conversation_and_fit_give_it_too() -> None:
+    for seed in range(0, REQUESTS, 20):
+        model, messages = MODELS[seed % len(MODELS)], plain(seed)
+        tools = request(seed).get("tools")
+        fitted = tokenbox.fit(messages, None, model=model, tools=tools)
+        expected = tokenbox.count(fitted.messages, model, tools=tools)
+        assert (fitted.total, fitted.exact) == figure(expected), seed
+        conversation = Conversation("", api.request_counter(model), tools=tools)
+        conversation.extend(messages)
+        sent = tokenbox.count(conversation.messages, model, tools=tools)
+        assert (conversation.estimate_tokens(), conversation.exact) == figure(sent), seed
+
+
+def test_the_command_line_gives_it_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    command = CommandLine(monkeypatch, tmp_path)
+    for seed in range(0, REQUESTS, 500):
+        model, body = MODELS[seed % len(MODELS)], request(seed)
+        result = command("count", "--json", "--model", model, "-", stdin=json.dumps(body).encode())
+        assert json.loads(result.out)["files"][0]["count"] == tokenbox.count(body, model).to_dict(), seed

@@ -1,0 +1,98 @@
+"""``fit(..., query=...)``: old parts that the question needs stay, in their place, within the budget."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+import tokenbox
+from tests.conversation.agents import WORDS, round_of, text
+from tests.conversation.test_window_of_agents import parted
+from tokenbox.conversation.relevance import to_leave
+from tokenbox.errors import InvalidBudget
+
+MODEL = "gpt-4o"
+THINGS = ("passport", "bicycle", "telescope", "violin", "greenhouse", "kayak", "lantern", "sewing machine")
+
+
+def dialogue(seed: int) -> tuple[list[dict[str, Any]], list[tuple[str, str]]]:
+    """A long conversation in which facts are told in passing, and questions with the fact they need."""
+    rng = random.Random(seed)
+    messages: list[dict[str, Any]] = [{"role": "system", "content": "You are a friend."}]
+    facts = []
+    told = {rng.randrange(10, 110): thing for thing in THINGS}
+    for number in range(120):
+        words = text(rng, rng.randint(10, 40))
+        if number in told:
+            thing, place = told[number], rng.choice(["attic", "cellar", "office", "shed"])
+            fact = f"By the way, I keep my {thing} in the {place} number {number}."
+            facts.append((f"Where do I keep my {thing}?", fact))
+            words = f"{words}. {fact}"
+        messages.append({"role": "user", "content": words})
+        if rng.random() < 0.2:
+            messages += round_of(rng, f"{seed}-{number}", rng.choice([20, 200]))
+        messages.append({"role": "assistant", "content": text(rng, rng.randint(5, 40))})
+    return messages, facts
+
+
+def kept(budget: int, query: str | None) -> float:
+    """The share of facts that are there when they are asked for."""
+    found = asked = 0
+    for seed in range(5):
+        messages, facts = dialogue(seed)
+        for question, fact in facts:
+            request = [*messages, {"role": "user", "content": question}]
+            fitted = tokenbox.fit(request, budget, model=MODEL, query=query)
+            assert fitted.total == tokenbox.count(fitted.messages, MODEL).total <= budget
+            assert not parted(fitted.messages)
+            assert fitted.messages == [message for message in request if message in fitted.messages]
+            assert fitted.messages[-1] == request[-1]
+            found += any(fact in str(message["content"]) for message in fitted.messages)
+            asked += 1
+    return found / asked
+
+
+def test_facts_of_old_turns_are_there_when_they_are_asked_for() -> None:
+    assert kept(2_000, None) < 0.5
+    assert kept(1_000, "last") >= 0.9
+    assert kept(2_000, "last") >= 0.95
+
+
+def test_the_newest_exchange_stays_too() -> None:
+    messages, facts = dialogue(1)
+    request = [*messages, {"role": "user", "content": facts[0][0]}]
+    fitted = tokenbox.fit(request, 2_000, model=MODEL, query="last")
+    assert fitted.messages[-2] == messages[-1]
+
+
+def test_what_fits_is_kept_whatever_is_asked() -> None:
+    messages, _ = dialogue(0)
+    assert tokenbox.fit(messages, 100_000, model=MODEL, query="kayak").messages == messages
+
+
+def test_it_is_recorded_and_decides_the_digest() -> None:
+    messages, _ = dialogue(0)
+    one = tokenbox.fit(messages, 2_000, model=MODEL, query="the kayak")
+    other = tokenbox.fit(messages, 2_000, model=MODEL, query="the violin")
+    assert one.digest != other.digest
+    assert one.digest == tokenbox.fit(messages, 2_000, model=MODEL, query="the kayak").digest
+    assert "nearer to the question" in one.explain()
+    assert json.loads(json.dumps(one.to_dict())) == one.to_dict()
+
+
+def test_with_a_low_water_mark_there_is_no_query() -> None:
+    with pytest.raises(InvalidBudget, match="low_water=1"):
+        tokenbox.fit([{"role": "user", "content": "hi"}], 100, query="hi", low_water="0.5")
+
+
+def test_parts_that_match_nothing_leave_oldest_first() -> None:
+    parts = [(number,) for number in range(10)]
+    sizes = dict.fromkeys(range(10), 10)
+    texts = {number: WORDS[number] for number in range(10)}
+    assert to_leave(parts, sizes, texts, 50, "nothing of this") == [0, 1, 2, 3, 4]
+    assert to_leave(parts, sizes, texts, 50, WORDS[2])[0] != 2
+    assert to_leave(parts, sizes, texts, 0, "x") == list(range(10))
+    assert to_leave(parts, sizes, texts, 100, "x") == []

@@ -1,0 +1,222 @@
+"""Requests that try to put far more than the window somewhere, and upstreams that would take them.
+
+:func:`mutations` places a long text at every path of every request shape: in the place of each value, and
+under each new key of each object, known or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WINDOW = 4_000
+LONG = "word " * (10 * WINDOW)
+MARK = "word word word"
+
+CHAT, MESSAGES, RESPONSES = "/v1/chat/completions", "/v1/messages", "/v1/responses"
+COMPLETIONS, EMBEDDINGS = "/v1/completions", "/v1/embeddings"
+_SCHEMA = {"type": "object", "properties": {"city": {"type": "string", "enum": ["Bonn"], "description": "d"}}}
+_FUNCTION = {"name": "look", "description": "looks", "parameters": _SCHEMA, "strict": True}
+_TOOL = {"type": "function", "function": _FUNCTION}
+_CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"city": "Bonn"}'}}
+_IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA==", "detail": "low"}}
+_FORM = {"type": "json_schema", "json_schema": {"name": "f", "schema": _SCHEMA, "description": "d"}}
+
+_HELLO = {"role": "user", "content": "hi", "name": "bob"}
+_SUNNY = {"type": "text", "text": "sunny"}
+_TEXT = {"type": "text", "media_type": "text/plain", "data": "d"}
+_DOCUMENT = {"type": "document", "source": _TEXT, "title": "t", "context": "c"}
+
+SHAPES: dict[str, list[dict[str, Any]]] = {
+    CHAT: [
+        {"messages": [{"role": "system", "content": "Be brief."}, _HELLO]},
+        {
+            "messages": [
+                {"role": "user", "content": "hi"},
+                {"role": "assistant", "content": None, "tool_calls": [_CALL], "reasoning_content": "so"},
+                {"role": "tool", "tool_call_id": "c1", "content": "sunny"},
+            ],
+            "tools": [_TOOL],
+            "tool_choice": {"type": "function", "function": {"name": "look"}},
+            "response_format": _FORM,
+        },
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "what is it?"}, _IMAGE]}]},
+        {
+            "messages": [
+                {"role": "user", "content": "hi"},
+                {"role": "assistant", "content": "", "function_call": {"name": "look", "arguments": "{}"}},
+                {"role": "function", "name": "look", "content": "sunny"},
+            ],
+            "functions": [_FUNCTION],
+            "function_call": "auto",
+        },
+        {
+            "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Well,"}],
+            "stop": ["x"],
+            "prediction": {"type": "content", "content": "text"},
+            "chat_template_kwargs": {"enable_thinking": False},
+            "metadata": {"a": "b"},
+        },
+    ],
+    MESSAGES: [
+        {"system": "Be brief.", "messages": [{"role": "user", "content": "hi"}]},
+        {
+            "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "text", "text": "hi"},
+                        _DOCUMENT,
+                    ],
+                },
+                {
+                    "role": "assistant",
+                    "content": [
+                        {"type": "thinking", "thinking": "so", "signature": "s"},
+                        {"type": "tool_use", "id": "c1", "name": "look", "input": {"city": "Bonn"}},
+                    ],
+                },
+                {
+                    "role": "user",
+                    "content": [{"type": "tool_result", "tool_use_id": "c1", "content": [_SUNNY]}],
+                },
+            ],
+            "tools": [{"name": "look", "description": "looks", "input_schema": _SCHEMA}],
+            "tool_choice": {"type": "auto"},
+        },
+    ],
+    RESPONSES: [
+        {"instructions": "Be brief.", "input": "hi"},
+        {
+            "input": [
+                {"role": "user", "content": [{"type": "input_text", "text": "hi"}]},
+                {"type": "reasoning", "summary": [{"type": "summary_text", "text": "so"}]},
+                {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"},
+                {"type": "function_call_output", "call_id": "c1", "output": "sunny"},
+            ],
+            "tools": [{"type": "function", **_FUNCTION}],
+            "text": {"format": {"type": "json_schema", "name": "f", "schema": _SCHEMA}},
+            "prompt": {"id": "p", "variables": {"a": "b"}},
+        },
+    ],
+    COMPLETIONS: [{"prompt": "hi"}, {"prompt": ["hi", "you"], "suffix": "end"}],
+    EMBEDDINGS: [{"input": "hi"}, {"input": ["hi", "you"]}],
+}
+
+# Keys that some server reads somewhere, and one that nobody knows.
+KEYS = (
+    *("name", "content", "text", "reasoning", "reasoning_content", "refusal", "tool_calls", "function_call"),
+    *("tool_plan", "thinking", "prefix", "citations", "context", "title", "description", "examples"),
+    *("documents", "suffix", "system", "instructions", "chat_template", "template", "grammar", "json_schema"),
+    *(
+        "guided_json",
+        "structured_outputs",
+        "input_extra",
+        "tools",
+        "functions",
+        "messages",
+        "prompt",
+        "input",
+    ),
+    *("response_format", "raw", "images", "x_unknown"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """A request, and where the long text is."""
+
+    path: str
+    where: tuple[str | int, ...]
+    body: dict[str, Any]
+
+
+def mutations(limit: str = "max_tokens") -> Iterator[Attack]:
+    """Every attack. ``limit`` is the key of the output limit."""
+    for path, shapes in SHAPES.items():
+        for shape in shapes:
+            base = {"model": "m", **({} if path == EMBEDDINGS else {limit: 5}), **shape}
+            for where in _places(base):
+                for value in (LONG, [LONG], {"a": {"b": LONG}}):
+                    yield Attack(path, where, _with(base, where, value))
+
+
+def _places(value: Any, where: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:  # noqa: ANN401
+    """The paths of all values, and of all keys that an object does not have yet."""
+    if where:
+        yield where
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _places(inner, (*where, key))
+        for key in KEYS:
+            if key not in value:
+                yield (*where, key)
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from _places(inner, (*where, number))
+
+
+def _with(base: dict[str, Any], where: tuple[str | int, ...], value: object) -> dict[str, Any]:
+    body = deepcopy(base)
+    inner: Any = body
+    for step in where[:-1]:
+        inner = inner[step]
+    inner[where[-1]] = value
+    return body
+
+
+class Server:
+    """An upstream of one kind: it counts as that kind does, and notes what it is given to run."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.ran: list[dict[str, Any]] = []
+        self.loop = asyncio.new_event_loop()
+        app = web.Application(client_max_size=1 << 30)
+        for path in SHAPES:
+            app.router.add_post(path, self._run)
+        if kind == "vllm":
+            app.router.add_post("/tokenize", self._count("count"))
+            app.router.add_post("/v1/messages/count_tokens", self._count("input_tokens"))
+        elif kind == "anthropic":
+            app.router.add_post("/v1/messages/count_tokens", self._count("input_tokens"))
+        elif kind == "openai":
+            app.router.add_post("/v1/responses/input_tokens", self._count("input_tokens"))
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self._thread.start()
+        self.port = asyncio.run_coroutine_threadsafe(self._start(), self.loop).result(30)
+
+    def close(self) -> None:
+        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self.loop).result(30)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(30)
+        self.loop.close()
+
+    async def _start(self) -> int:
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        return int(self._runner.addresses[0][1])
+
+    async def _run(self, request: web.Request) -> web.Response:
+        self.ran.append(await request.json())
+        usage = {"prompt_tokens": 1, "completion_tokens": 1, "input_tokens": 1, "output_tokens": 1}
+        return web.json_response({"id": "x", "choices": [], "usage": usage})
+
+    def _count(self, name: str) -> Any:  # noqa: ANN401  # a handler
+        async def count(request: web.Request) -> web.Response:
+            """All that such a server is sent to count, at four characters a token."""
+            body = await request.json()
+            return web.json_response({name: len(json.dumps({**body, "model": ""})) // 4})
+
+        return count

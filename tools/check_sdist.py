@@ -1,0 +1,41 @@
+"""Check that the source distribution is complete: unpacked, its tests can be collected."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        build = [sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory", folder]
+        subprocess.run(build, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)  # noqa: S603  # our own command
+        (archive,) = Path(folder).glob("*.tar.gz")
+        with tarfile.open(archive) as packed:
+            packed.extractall(folder, filter="data")
+        unpacked = Path(folder, archive.name.removesuffix(".tar.gz"))
+        collected = subprocess.run(
+            [sys.executable, "-m", "pytest", "--collect-only", "--quiet", "-p", "no:cacheprovider"],
+            cwd=unpacked,
+            env={**os.environ, "PYTHONPATH": str(unpacked / "src")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    last = collected.stdout.strip().rpartition("\n")[2]
+    if collected.returncode == 0:
+        print(f"source distribution: {last}")
+        return 0
+    print(f"the tests of the source distribution cannot be collected:\n{collected.stdout}", file=sys.stderr)
+    print("Its files are what git has: see tool.hatch.build in pyproject.toml.", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

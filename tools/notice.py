@@ -1,0 +1,158 @@
+"""Name in NOTICE the packages whose license is not permissive, from the metadata of what is installed.
+
+    python tools/notice.py            rewrite that part of NOTICE
+    python tools/notice.py --check    fail if NOTICE does not say what the metadata say
+
+It looks at all packages that tokenbox installs, with all extras, and at those that its tests and checks
+install. It lists each whose license is not in ``PERMISSIVE``, or not in its metadata at all.
+``STATED_ELSEWHERE`` has licenses that packages state in other places.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from importlib.metadata import Distribution
+
+ROOT = Path(__file__).resolve().parents[1]
+NOTICE = ROOT / "NOTICE"
+HEAD = "tokenbox contains none of the packages that it uses; pip installs them."
+
+PERMISSIVE = re.compile(
+    r"(MIT|MIT-0|MIT-CMU|BSD|0BSD|BSD-[123]-Clause|Apache|Apache-2\.0|ISC|ISCL|PSF|PSF-2\.0|Python-2\.0|HPND|Zlib|"
+    r"Unlicense|CC0-1\.0|CNRI-Python|WTFPL)",
+    re.IGNORECASE,
+)
+# What people write for them.
+NAMES = {
+    "Apache Software License": "Apache-2.0",
+    "Apache License 2.0": "Apache-2.0",
+    "Apache License, Version 2.0": "Apache-2.0",
+    "Apache 2.0": "Apache-2.0",
+    "MIT License": "MIT",
+    "The MIT License (MIT)": "MIT",
+    "BSD License": "BSD",
+    "3-Clause BSD License": "BSD",
+    "BSD 3-Clause": "BSD",
+    "ISC License (ISCL)": "ISC",
+    "Python Software Foundation License": "PSF-2.0",
+    "The Unlicense (Unlicense)": "Unlicense",
+    "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
+}
+# Read in the license files of packages whose metadata state none, and in the repository of llama-models.
+STATED_ELSEWHERE = {
+    "fastokens": "Apache-2.0",
+    "llama-models": "Llama 3 to 4 Community License Agreements",
+}
+
+
+def license_of(package: Distribution) -> str:
+    """An SPDX expression where the metadata have one, and otherwise what they say."""
+    metadata = package.metadata
+    if expressions := metadata.get_all("License-Expression"):
+        return str(expressions[0])
+    if known := STATED_ELSEWHERE.get(canonicalize_name(metadata["Name"])):
+        return known
+    classifiers = [
+        each.rpartition(" :: ")[2] for each in metadata.get_all("Classifier") or [] if "License" in each
+    ]
+    classifiers = [each for each in classifiers if each != "OSI Approved"]
+    if classifiers:
+        return " OR ".join(NAMES.get(each, each) for each in classifiers)
+    stated = (metadata.get_all("License") or [""])[0].strip().partition("\n")[0]
+    return NAMES.get(stated, stated) or "not stated"
+
+
+def is_permissive(license_name: str) -> bool:
+    """Whether one of the alternatives of an expression asks for nothing but permissive licenses."""
+    while (inner := re.search(r"\(([^()]*)\)", license_name)) is not None:
+        license_name = license_name.replace(inner[0], "MIT" if is_permissive(inner[1]) else "restricted")
+    return any(
+        all(PERMISSIVE.fullmatch(part.partition(" WITH ")[0]) for part in alternative.split(" AND "))
+        for alternative in license_name.split(" OR ")
+    )
+
+
+def installed(requirements: Iterable[str]) -> dict[str, Distribution]:
+    """What these requirements install here, with what those require in turn, by name."""
+    found: dict[str, Distribution] = {}
+    seen: set[str] = set()
+    waiting = [(Requirement(each), "") for each in requirements]
+    while waiting:
+        requirement, extra = waiting.pop()
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
+            continue
+        name = canonicalize_name(requirement.name)
+        if name == "tokenbox" or f"{name}{sorted(requirement.extras)}" in seen:
+            continue
+        seen.add(f"{name}{sorted(requirement.extras)}")
+        try:
+            package = found[name] = distribution(name)
+        except PackageNotFoundError:
+            raise SystemExit(f"{name} is not installed. Run: make check") from None
+        for needed in package.requires or ():
+            waiting += [(Requirement(needed), each) for each in ("", *requirement.extras)]
+    return found
+
+
+def required(path: Path) -> list[str]:
+    """The requirements in a file for pip."""
+    lines = (line.partition("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines())
+    return [line for line in lines if line]
+
+
+def listed(packages: dict[str, Distribution]) -> list[str]:
+    names = {name: license_of(package) for name, package in sorted(packages.items())}
+    return [f"  {name:<20} {stated}" for name, stated in names.items() if not is_permissive(stated)]
+
+
+def notice(text: str) -> str:
+    """NOTICE as it should be: what was written by hand, then the lists."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"].values()
+    used = installed([*project["dependencies"], *(each for extra in extras for each in extra)])
+    tested = installed(required(ROOT / "requirements" / "dev.in"))
+    only_tested = {name: package for name, package in tested.items() if name not in used}
+    lines = [
+        text.partition(HEAD)[0].rstrip(),
+        "",
+        HEAD,
+        "Most of them have permissive licenses (MIT, BSD, Apache-2.0 and the like).",
+        "These do not, of all that pip installs with tokenbox and its extras:",
+        "",
+        *listed(used),
+        "",
+        "The tests and checks also use:",
+        "",
+        *listed(only_tested),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: list[str]) -> int:
+    text = NOTICE.read_text(encoding="utf-8")
+    wanted = notice(text)
+    if "--check" not in arguments:
+        NOTICE.write_text(wanted, encoding="utf-8")
+        return 0
+    if text == wanted:
+        return 0
+    print(
+        "NOTICE does not name the licenses of the installed packages. Run: python tools/notice.py",
+        file=sys.stderr,
+    )
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
