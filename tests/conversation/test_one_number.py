@@ -22,12 +22,19 @@ from tokenbox.content.items import read_items
 from tokenbox.content.request import costly_fields, read_request, read_tools
 from tokenbox.conversation import Conversation
 from tokenbox.conversation.pieces import open_session
+from tokenbox.gateway.calls import read_call
+from tokenbox.gateway.counting import count_here
+from tokenbox.gateway.models import use_of
+from tokenbox.gateway.protocols import CHAT
+from tokenbox.gateway.settings import Limits, ModelSettings
 from tokenbox.providers import BlockingProvider
 from tokenbox.shell.models import CurrentCounter, Models
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tokenbox.models import ModelUse
 
 MODELS = ("gpt-4o", "gpt-5", "gpt-4", "llama-3.1-8b", "claude-sonnet-4-5", "model-of-nobody")
 REQUESTS = 10_000
@@ -129,6 +136,17 @@ def by_shell(body: dict[str, Any], model: str) -> Figure:
     return figure(CurrentCounter(shell()).count_request(read_request(body)))
 
 
+@cache
+def served(model: str) -> ModelUse:
+    """How the gateway counts for a model of which its upstream says nothing."""
+    return use_of(model, ModelSettings(), ModelSettings(), None, None)
+
+
+def by_gateway(body: dict[str, Any], model: str) -> Figure:
+    data = json.dumps({**body, "model": model}).encode()
+    return figure(count_here(read_call(CHAT, data, Limits()), served(model)))
+
+
 # What a surface says of a request (None: nothing), what of a request it takes, and how few are asked of it.
 Ask = Callable[[dict[str, Any], str], Figure | None]
 SURFACES: dict[str, tuple[Ask, Callable[[dict[str, Any]], dict[str, Any]], int]] = {
@@ -137,6 +155,7 @@ SURFACES: dict[str, tuple[Ask, Callable[[dict[str, Any]], dict[str, Any]], int]]
     "a session": (by_session, whole, 1),
     "ctx.estimate": (by_ctx, messages_and_tools, 1),
     "shell": (by_shell, messages_and_tools, 1),
+    "gateway": (by_gateway, whole, 1),
 }
 
 

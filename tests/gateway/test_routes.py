@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import tokenbox
+from tests.conversation.requests import request
 from tokenbox import layout
 from tokenbox.tokenizers.registry import get
 
@@ -73,6 +75,24 @@ def test_counts_are_those_that_requests_are_judged_by(gateway: RunningGateway) -
             "/v1/responses/input_tokens", {"model": model, "input": "Hello, world!"}
         ).json
         assert responses["object"] == "response.input_tokens"
+
+
+def test_one_number_on_every_route(gateway: RunningGateway) -> None:
+    """The library's count is that of the routes, and the gate goes by it."""
+    for seed in range(40):
+        body = {"model": "gpt-4o-mini", **request(seed)}
+        counted = gateway.post("/v1/chat/completions/input_tokens", body).json
+        expected = tokenbox.count(body)
+        assert (counted["input_tokens"], counted["tokenbox"]["exact"]) == (expected.total, expected.exact)
+        chunks = {"model": "gpt-4o-mini", "messages": body["messages"]}
+        verdict = gateway.post("/v1/enforce", {"model": "gpt-4o-mini", "chunks": body["messages"]}).json
+        assert verdict["why"]["tokens_in"] == tokenbox.count(chunks).total, seed
+    messages = [{"role": "user", "content": "Hello, world!"}]
+    for model in ("stub", "gpt-4o-mini"):
+        body = {"model": model, "messages": messages}
+        counted = gateway.post("/v1/chat/completions/input_tokens", body).json["input_tokens"]
+        verdict = gateway.post("/v1/enforce", {"model": model, "chunks": messages}).json
+        assert verdict["why"]["tokens_in"] == counted
 
 
 def test_tokens_of_a_text_and_back(gateway: RunningGateway) -> None:

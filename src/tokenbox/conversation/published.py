@@ -7,6 +7,7 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from tokenbox.compose.least import least_of
 from tokenbox.compose.remembered import COUNTS
 from tokenbox.compose.requests import By, Cost
 from tokenbox.content.message import Message, Object, Role, thaw
@@ -69,6 +70,8 @@ class OpenAIFormat(PieceCounter):
         total = _PER_MESSAGE * (1 + len(message.tool_calls)) + (message.name is not None)
         total += self._count(texts) + self.media(message)
         exact = self.identity.exact and message.role in _PROVEN_ROLES and _is_proven(message)
+        if not exact:
+            total = max(total, self._least(message.source))
         return Cost(total, total if exact else max(total, self.bound.message(message)), exact)
 
     def frame(self, request: Request) -> Cost:
@@ -89,6 +92,10 @@ class OpenAIFormat(PieceCounter):
             exact = exact and not texts
         return Cost(total, total if exact else max(total, self.bound.prompt(prompt)), exact)
 
+    def _least(self, value: Object) -> int:
+        """With every text in it, also where the rules do not look."""
+        return least_of(thaw(value), self.tokenizer)
+
     def _count(self, texts: Sequence[str]) -> int:
         return sum(COUNTS.each(self.tokenizer, [text for text in texts if text]))
 
@@ -99,8 +106,9 @@ class OpenAIFormat(PieceCounter):
         for tool in tools:
             given = dict(tool)
             function = _fields(given.get("function", tool))
-            total += self._function + self._count([_line(function.get("name", ""), function)])
-            total += self._properties(function.get("parameters"))
+            cost = self._function + self._count([_line(function.get("name", ""), function)])
+            cost += self._properties(function.get("parameters"))
+            total += max(cost, self._least(tool))
         return total
 
     def _properties(self, schema: Frozen) -> int:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tokenbox.compose.bound import Bound
-from tokenbox.compose.remembered import COUNTS
+from tokenbox.compose.least import least_of
 from tokenbox.compose.requests import By, Count
 from tokenbox.content.items import texts_in
 from tokenbox.content.message import InvalidMessage
@@ -31,7 +31,7 @@ from tokenbox.providers.shapes import at
 from tokenbox.tokenizers.registry import get
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from tokenbox.content.request import Request
     from tokenbox.conversation.calibration import Calibration
@@ -260,7 +260,8 @@ def count_here(call: Call, use: ModelUse) -> Count:
     count = _counted(call, use)
     if count.exact:
         return count
-    least = least_of(call.body, texts_of(use))
+    costly = {key: value for key, value in call.body.items() if key not in FREE_FIELDS}
+    least = least_of(costly, texts_of(use))
     total, largest = max(count.total, least), count.largest
     if largest is not None and total > count.total:
         largest += total - count.total
@@ -269,59 +270,12 @@ def count_here(call: Call, use: ModelUse) -> Count:
 
 def _counted(call: Call, use: ModelUse) -> Count:
     request = _request(call)
-    # What a client declares of its images is not believed, and a template does not know what they cost.
-    has_media = any(message.media for message in request.messages)
-    if not has_media:
-        try:
-            return use.counter.count_request(request)
-        except InvalidMessage:
-            raise
-        except TokenboxError:
-            pass  # a template may refuse what the server takes
-    return MarkersFormat(texts_of(use)).count_request(request)
-
-
-# The types of parts that are no text, and where they have their payload.
-_IMAGES = frozenset({"image_url", "input_image", "image"})
-_AUDIO = frozenset({"input_audio", "audio"})
-_FILES = frozenset({"file", "input_file", "document"})
-_PAYLOAD = frozenset({"url", "image_url", "data", "file_data", "file_url"})
-# Characters of a payload in base64 to a token: of speech at a low rate, of a file that holds a text.
-_AUDIO_CHARACTERS = 50
-_FILE_CHARACTERS = 5
-
-
-def least_of(body: Mapping[str, Any], tokenizer: Tokenizer) -> int:
-    """The tokens of every string, key and number of a body, wherever they stand.
-
-    Some server may show them to its model. Left out are fields that are known to cost nothing, and the data
-    of images, whose length says nothing of their size.
-    """
-    texts: list[str] = []
-    more = 0
-    stack: list[tuple[object, object, str]] = [
-        (value, None, key) for key, value in body.items() if key not in FREE_FIELDS
-    ]
-    while stack:
-        value, kind, key = stack.pop()
-        if isinstance(value, dict):
-            own = value.get("type")
-            kind = own if isinstance(own, str) and own in _MEDIA_TYPES else kind
-            kind = None if own == "text" and kind in _FILES and key == "source" else kind
-            stack += [(inner, kind, name) for name, inner in value.items()]
-            texts += value
-        elif isinstance(value, list):
-            stack += [(inner, kind, key) for inner in value]
-        elif not isinstance(value, str):
-            more += 1
-        elif key not in _PAYLOAD or not isinstance(kind, str):
-            texts.append(value)
-        elif kind not in _IMAGES:
-            more += len(value) // (_AUDIO_CHARACTERS if kind in _AUDIO else _FILE_CHARACTERS)
-    return more + sum(COUNTS.each(tokenizer, [text for text in texts if text]))
-
-
-_MEDIA_TYPES = _IMAGES | _AUDIO | _FILES
+    try:
+        return use.counter.count_request(request)
+    except InvalidMessage:
+        raise
+    except TokenboxError:  # a template may refuse what the server takes
+        return MarkersFormat(texts_of(use)).count_request(request)
 
 
 def texts_of(use: ModelUse) -> Tokenizer:

@@ -5,21 +5,44 @@ Nothing a request names is opened or imported: tokenizers and strategies are tho
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.compose.sections import layout
 from tokenbox.content.weight import weight_text
+from tokenbox.conversation.pieces import open_session
 from tokenbox.gateway.calls import bad
 from tokenbox.policy import Chunks, Limits, enforce, pack, read_chunks
 from tokenbox.tokenizers.registry import get, is_builtin
 
 if TYPE_CHECKING:
+    from tokenbox.compose.requests import Count, RequestCounter, Session
+    from tokenbox.content.request import Request
     from tokenbox.models import ModelFigures
-    from tokenbox.tokenizers.protocol import Tokenizer
+    from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 
 STRATEGIES = ("box", "ladder", "window")
 _LAYOUT = {"sections", "budget", "tokenizer", "separator", "reclaim"}
 _LIMITS = {"max_ctx", "reserve_out", "headroom", "max_input"}
+
+
+@dataclass(frozen=True, slots=True)
+class WholeCounted:
+    """Counts one request as its upstream did, and what would be left of it here."""
+
+    request: Request
+    count: Count
+    here: RequestCounter
+
+    @property
+    def identity(self) -> TokenizerIdentity:
+        return self.here.identity
+
+    def count_request(self, request: Request) -> Count:
+        return self.count if request == self.request else self.here.count_request(request)
+
+    def session(self) -> Session:
+        return open_session(self.here)
 
 
 def layout_of(body: dict[str, Any]) -> dict[str, Any]:
@@ -37,24 +60,28 @@ def layout_of(body: dict[str, Any]) -> dict[str, Any]:
     return result.to_dict()
 
 
-def plan_of(body: dict[str, Any], model: ModelFigures | None, tokenizer: Tokenizer) -> dict[str, Any]:
+def plan_of(
+    body: dict[str, Any], model: ModelFigures | None, counter: Tokenizer | RequestCounter
+) -> dict[str, Any]:
     """``POST /v1/plan``: what of the chunks would be sent."""
     _known(body, {"chunks", "strategy", "model", "tokenizer", *_LIMITS})
     strategy = body.get("strategy")
     if strategy is not None and strategy not in STRATEGIES:
         raise bad(f"strategy is one of {', '.join(STRATEGIES)}.", "strategy")
-    return pack(_chunks(body), _limits(body, model), tokenizer, strategy, body.get("model")).to_dict()
+    return pack(chunks_of(body), _limits(body, model), counter, strategy, body.get("model")).to_dict()
 
 
-def enforcement_of(body: dict[str, Any], model: ModelFigures | None, tokenizer: Tokenizer) -> dict[str, Any]:
+def enforcement_of(
+    body: dict[str, Any], model: ModelFigures | None, counter: Tokenizer | RequestCounter
+) -> dict[str, Any]:
     """``POST /v1/enforce``: whether it may be sent, why, and the least that would let it."""
     _known(body, {"chunks", "model", "tokenizer", "output_mode", "max_tokens_request", *_LIMITS})
     asked = body.get("max_tokens_request")
     limits = _limits({**body, "reserve_out": body.get("reserve_out") if asked is None else asked}, model)
     return enforce(
-        _chunks(body),
+        chunks_of(body),
         limits,
-        tokenizer,
+        counter,
         output_mode=body.get("output_mode", "text"),
         model=body.get("model"),
         max_tokens_request=asked,
@@ -90,7 +117,8 @@ def _limits(body: dict[str, Any], model: ModelFigures | None) -> Limits:
     )
 
 
-def _chunks(body: dict[str, Any]) -> Chunks:
+def chunks_of(body: dict[str, Any]) -> Chunks:
+    """The chunks of a body. Raises :class:`Refusal`."""
     if not isinstance(body.get("chunks"), list):
         raise bad("chunks is a list of texts, sections or messages.", "chunks")
     return read_chunks(body["chunks"])

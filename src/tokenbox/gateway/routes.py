@@ -5,30 +5,40 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from tokenbox.content.request import Request
 from tokenbox.content.weight import weight_text
 from tokenbox.errors import ContextCriticalOverflow, TokenboxError
 from tokenbox.gateway.asgi import Reply, json_bytes
 from tokenbox.gateway.calls import bad, read_call, read_in_time, read_object
 from tokenbox.gateway.counting import texts_of
-from tokenbox.gateway.library import enforcement_of, layout_of, named_tokenizer, plan_of
+from tokenbox.gateway.library import (
+    WholeCounted,
+    chunks_of,
+    enforcement_of,
+    layout_of,
+    named_tokenizer,
+    plan_of,
+)
 from tokenbox.gateway.models import not_served
 from tokenbox.gateway.protocols import CHAT, COMPLETIONS, MESSAGES, RESPONSES
 from tokenbox.gateway.refusals import Refusal
+from tokenbox.policy import ChunkKind
 from tokenbox.providers.kinds import AUTO
 from tokenbox.tokenizers.registry import get
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
+    from tokenbox.compose.requests import RequestCounter
     from tokenbox.gateway.admission import Counted
     from tokenbox.gateway.app import Gateway
     from tokenbox.gateway.asgi import Incoming
     from tokenbox.gateway.build import Standing
-    from tokenbox.gateway.calls import Call
+    from tokenbox.gateway.calls import Call, Headers
     from tokenbox.gateway.protocols import Protocol
     from tokenbox.gateway.services import Grant
     from tokenbox.gateway.upstream import Upstream
-    from tokenbox.models import ModelFigures
+    from tokenbox.models import ModelFigures, ModelUse
     from tokenbox.tokenizers.protocol import Tokenizer
 
 MODELS = "/v1/models"
@@ -150,7 +160,7 @@ class Routes:
     def _counts(self, protocol: Protocol) -> Callable[[Incoming, str], Any]:
         async def count(incoming: Incoming, _: str) -> Reply:
             grant, body, model, upstream = await self._asked(incoming)
-            call = await self._call(protocol, {**body, "model": model}, grant)
+            call = await self._call(protocol, {**body, "model": model}, grant.client_auth)
             use = await self.standing.models.use(upstream, model)
             counted = await self.standing.counting.count(call, upstream, use)
             value: dict[str, object] = {"input_tokens": counted.tokens}
@@ -193,9 +203,9 @@ class Routes:
             (body[key] for key in ("prompt", "content", "text") if isinstance(body.get(key), str)), None
         )
         if text is None and isinstance(body.get("messages"), list):
-            call = await self._call(CHAT, {**body, "model": model}, grant)
+            call = await self._call(CHAT, {**body, "model": model}, grant.client_auth)
         elif text is not None:
-            call = await self._call(COMPLETIONS, {"model": model, "prompt": text}, grant)
+            call = await self._call(COMPLETIONS, {"model": model, "prompt": text}, grant.client_auth)
         else:
             raise bad("give prompt (a text), or messages.", "prompt")
         counting = self.standing.counting
@@ -231,18 +241,31 @@ class Routes:
 
     async def _with_model(
         self,
-        work: Callable[[dict[str, Any], ModelFigures | None, Tokenizer], dict[str, Any]],
+        work: Callable[[dict[str, Any], ModelFigures | None, Tokenizer | RequestCounter], dict[str, Any]],
         body: dict[str, Any],
     ) -> dict[str, Any]:
-        """``work`` with what is known of the model, and what counts for it here."""
-        use, tokenizer = None, named_tokenizer(body)
+        """``work`` with what is known of the model, and what counts for it: messages as its requests are."""
+        use = None
+        counter: Tokenizer | RequestCounter | None = named_tokenizer(body)
         if isinstance(body.get("model"), str):
             upstream = await self.standing.models.upstream_of(body["model"])
             use = await self.standing.models.use(upstream, body["model"])
-            tokenizer = tokenizer or texts_of(use)
-        counting = get("o200k_base") if tokenizer is None else tokenizer
+            if counter is None:
+                counter = await self._counter(body, upstream, use)
+        counting = get("o200k_base") if counter is None else counter
         found: dict[str, Any] = await self._worked(lambda: work(body, use, counting))
         return found
+
+    async def _counter(
+        self, body: dict[str, Any], upstream: Upstream, use: ModelUse
+    ) -> Tokenizer | RequestCounter:
+        """What counts a body's chunks: of messages, the whole as it would be counted if it were sent."""
+        chunks = await self._worked(lambda: chunks_of(body))
+        if chunks.kind is not ChunkKind.MESSAGES:
+            return texts_of(use)
+        call = await self._call(CHAT, {"model": use.model, "messages": body["chunks"]})
+        counted = await self.standing.counting.count(call, upstream, use)
+        return WholeCounted(Request.of_items(chunks.read), counted.count, use.counter)
 
     async def _worked(self, work: Callable[[], Any]) -> Any:  # noqa: ANN401
         """``work`` in a thread, its errors as answers."""
@@ -274,10 +297,10 @@ class Routes:
         grant.check(model)
         return grant, body, model, await self.standing.models.upstream_of(model)
 
-    async def _call(self, protocol: Protocol, body: dict[str, Any], grant: Grant) -> Call:
+    async def _call(self, protocol: Protocol, body: dict[str, Any], auth: Headers = ()) -> Call:
         """The body as a call that is only counted."""
         data, limits = json_bytes(body), self.standing.settings.limits
-        return await read_in_time(data, lambda: read_call(protocol, data, limits, grant.client_auth))
+        return await read_in_time(data, lambda: read_call(protocol, data, limits, auth))
 
     async def _only_model(self, grant: Grant) -> str:
         """The model meant where none is named: the only one there is."""
