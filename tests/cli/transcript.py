@@ -30,6 +30,12 @@ if TYPE_CHECKING:
     import pytest
 
 
+# Before any test sets one; but the folder of remembered counts is the tests' own.
+RUNNERS_VARIABLES = [
+    name for name in os.environ if name.startswith("TOKENBOX_") and name != "TOKENBOX_CACHE_DIR"
+]
+
+
 class Result(NamedTuple):
     """What a command printed, and its exit status."""
 
@@ -51,9 +57,8 @@ class CommandLine:
             patch.chdir(self.folder)
             patch.setenv("COLUMNS", "80")
             # Nothing of whoever runs the tests is read or written, and it is always the same noon.
-            for name in os.environ.keys() - {"TOKENBOX_CACHE_DIR"}:
-                if name.startswith("TOKENBOX_"):
-                    patch.delenv(name)
+            for name in RUNNERS_VARIABLES:
+                patch.delenv(name, raising=False)
             patch.setenv("TOKENBOX_USER_CONFIG", "")
             patch.setattr(stores, "default_path", lambda: Path("tokenbox.db"))
             patch.setattr(clock, "now", lambda: datetime(2026, 11, 21, 12, tzinfo=UTC))

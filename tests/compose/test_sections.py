@@ -31,7 +31,7 @@ class Text(str):
 
 
 WRONG: list[tuple[str, Any]] = [
-    *(("content", value) for value in (None, 5, b"bytes", {"a"}, [float("nan")], [object()], Text("a"))),
+    *(("content", value) for value in (None, 5, b"bytes", {"a"}, [float("nan")], [Ellipsis], Text("a"))),
     *(("priority", value) for value in (None, "5", 5.0, True, 2**53, -(2**53), Decimal(5))),
     *(("min", value) for value in (None, "5", 5.0, True, -1, 2**53)),
     *(

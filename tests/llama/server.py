@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import urllib.error
@@ -115,7 +116,7 @@ def model_with(template: str, config: pytest.Config) -> Model:
     assert config.cache is not None
     folder = config.cache.mkdir(name) / "model"
     if not folder.exists():
-        making = folder.with_name(f"making-{id(config)}")
+        making = folder.with_name(f"making-{os.getpid()}")
         models.write(making, text)
         try:
             making.rename(folder)
