@@ -1,46 +1,50 @@
 r"""Where a text may be cut: the boundaries of extended grapheme clusters (UAX #29).
 
-The authority is ``\X`` of the ``regex`` module (which joins a consonant to any virama before it, a little
-more than rule GB9c asks; it never tears a cluster). Everything here is local: it looks at the clusters
-around a place, never at the whole text. A boundary depends on what is on its left and on one character on
-its right.
+The clusters are those of ``\X`` of the ``regex`` module (which joins a consonant to any virama before it, a
+little more than rule GB9c asks; it never tears a cluster), by the frozen table of :mod:`.grapheme_classes`.
+Everything here is local: it looks at the clusters around a place, never at the whole text. A boundary
+depends on what is on its left and on one character on its right.
 """
 
 from __future__ import annotations
 
 import re
-from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
+
+from tokenbox.tokenizers.grapheme_classes import classes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Up to here every character is a cluster of its own; only CR LF belongs together.
-_SIMPLE = "\u02ff"
-_NOT_SIMPLE = re.compile("[^\0-\u02ff]+")
+# Up to here every character is a cluster of its own; only CR LF belongs together. But U+00A9 and U+00AE are
+# pictographs, which may follow what is not simple.
+_SIMPLE: Final = "\u02ff"
+_NOT_SIMPLE: Final = re.compile("[^\0-\u02ff]+(?:[\u00a9\u00ae][^\0-\u02ff]+)*")
 
-# In pairs (left, right): a boundary whatever else is around. Right of these it starts afresh.
+# What follows is matched with the classes of characters, a letter each.
+
+# One cluster. No part of it goes back over what it took in, so each is linear.
+_CLUSTER: Final = re.compile(
+    r"""(?x)
+    rn | [rnc]
+  | P* (?: L* (?: V+ | AV* | B ) T* | L+ | T+ | FF | E (?:[Xxk]*+ZE)*+ | [kK][xkZ]*+C | [^rncP] )
+    (?: (?:[xkZ]*+[XS])*+ [xZ]*+ k [xkZ]*+ C )*+   # a consonant joins to a virama, whatever that stands on
+    [XxkZS]*+
+  | P+
+    """
+)
+
+# The last of two characters between which there is a boundary whatever else is around: it starts afresh.
 # Spacing marks, extenders, U+200D and V/T jamo may continue a cluster, so they are never on the right.
-_SURE = r"""(?xr)
-    [^\p{GCB=Prepend}] [^\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}\p{GCB=RI}\p{ExtPict}\p{InCB=Consonant}
-                        \p{GCB=L}\p{GCB=V}\p{GCB=T}\p{GCB=LV}\p{GCB=LVT}\n]
-  | [^\p{GCB=Prepend}\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}\p{InCB=Extend}\p{InCB=Linker}]
-    [\p{ExtPict}\p{InCB=Consonant}]
-  | [^\p{GCB=Prepend}\p{GCB=L}] [\p{GCB=L}\p{GCB=LV}\p{GCB=LVT}]
-  | [^\p{GCB=Prepend}\p{GCB=RI}] \p{GCB=RI}
-  | [^\r] \n
-"""
+_SURE: Final = re.compile(
+    r"""(?x)
+    (?: (?<=[^P])[ocrPK] | (?<=[^PXxkZSK])[EC] | (?<=[^PL])[LAB] | (?<=[^PF])F | (?<=[^r])n )
+    """
+)
 
-# A bare flag is spelled out because regex's own \X counts back to the start of a run of flags each time.
-_CLUSTER = r"\p{GCB=RI}{2}(?![\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}])|\X"
-
-
-@cache
-def _patterns() -> tuple[Any, Any, Any]:
-    """(one cluster, the last sure boundary, the last run of regional indicators); on first use only."""
-    import regex  # noqa: PLC0415  # costs 30 ms, and ASCII needs none of it
-
-    return regex.compile(_CLUSTER), regex.compile(_SURE), regex.compile(r"(?r)\p{GCB=RI}+")
+_FLAGS: Final = "".join(map(chr, range(0x1F1E6, 0x1F200)))
+# How many characters are looked at first on the left of a place; four times as many if that is not enough.
+_FIRST_WINDOW: Final = 16
 
 
 def _is_simple(text: str) -> bool:
@@ -62,17 +66,21 @@ def boundaries(text: str, start: int = 0, end: int | None = None) -> Sequence[in
 
 
 def _mixed(text: str, start: int, stop: int) -> list[int]:
-    """The boundaries where some characters are not simple: only around those the patterns are asked."""
-    cluster = _patterns()[0]
+    """The boundaries where some characters are not simple: only around those the classes are asked."""
+    end = min(len(text), stop + 1)
     places = [start]
-    for run in _NOT_SIMPLE.finditer(text, start, min(len(text), stop + 1)):
+    for run in _NOT_SIMPLE.finditer(text, start, end):
         if run.end() <= places[-1]:
             continue  # taken in by the cluster before
         _add_simple(text, places, run.start() - 1)
-        for match in cluster.finditer(text, places[-1]):
-            places.append(match.end())
-            if match.end() >= run.end():
+        first, piece = places[-1], min(run.end() + 1, end)
+        for match in _CLUSTER.finditer(classes(text[first:piece])):
+            places.append(first + match.end())
+            if places[-1] >= run.end():
                 break
+        if places[-1] == piece < end:
+            # It took in the one after the run, or may do so, and goes on from there.
+            places[-1] = next_boundary(text, places[-2])
     _add_simple(text, places, stop)
     while places[-1] > stop:
         places.pop()
@@ -96,21 +104,40 @@ def floor_boundary(text: str, i: int) -> int:
         return len(text)
     if text[i - 1] <= _SIMPLE and text[i] <= _SIMPLE:
         return i - (text[i - 1 : i + 1] == "\r\n")
-    cluster, sure, flags = _patterns()
-    run = flags.search(text, max(0, i - 1), i + 1)
-    if run is not None and run.span() == (i - 1, i + 1):
-        first: int = flags.search(text, 0, i).start()
+    if text[i - 1] in _FLAGS and text[i] in _FLAGS:
+        first = _start_of_flags(text, i)
         place = i - (i - first) % 2
         return place if place > first else floor_boundary(text, first)
-    match = sure.search(text, 0, i + 1)
-    begin: int = match.start() + 1 if match else 0
-    place = begin
-    while place < i:
-        end: int = cluster.match(text, place, i + 1).end()
-        if end > i:
-            return place
-        place = end
-    return place
+    begin, letters = _from_sure_boundary(text, i)
+    place = 0
+    for match in _CLUSTER.finditer(letters):
+        if match.end() > i - begin:
+            break
+        place = match.end()
+    return begin + place
+
+
+def _from_sure_boundary(text: str, i: int) -> tuple[int, str]:
+    """A boundary up to ``i``, whatever comes before it, and the classes from there to ``i``."""
+    window = _FIRST_WINDOW
+    while True:
+        start = max(0, i - window)
+        letters = classes(text[start : i + 1])
+        sure = max((match.start() for match in _SURE.finditer(letters)), default=0)
+        if sure or start == 0:
+            return start + sure, letters[sure:]
+        window *= 4
+
+
+def _start_of_flags(text: str, i: int) -> int:
+    """Where the run of regional indicators starts that ends at ``i``."""
+    window = _FIRST_WINDOW
+    while True:
+        start = max(0, i - window)
+        others = text[start:i].rstrip(_FLAGS)
+        if others or start == 0:
+            return start + len(others)
+        window *= 4
 
 
 def next_boundary(text: str, i: int) -> int:
@@ -120,8 +147,13 @@ def next_boundary(text: str, i: int) -> int:
         return len(text)
     if text[i] <= _SIMPLE and after <= _SIMPLE:
         return i + 1 + (text[i] == "\r" and after == "\n")
-    end: int = _patterns()[0].match(text, i).end()
-    return end
+    window = _FIRST_WINDOW
+    while True:
+        match = _CLUSTER.match(classes(text[i : i + window]))
+        end = match.end() if match else 1  # the pattern matches any text
+        if end < window or i + window >= len(text):
+            return i + end
+        window *= 4
 
 
 def ceil_boundary(text: str, i: int) -> int:
@@ -131,28 +163,15 @@ def ceil_boundary(text: str, i: int) -> int:
 
 
 # Below the first combining mark nothing sticks, and most text is below.
-_FIRST_EXTENDER = "\u0300"
+_FIRST_EXTENDER: Final = "\u0300"
+_CONTINUE: Final = frozenset("XxkZS")
 
 
 def sticks_to_left(character: str) -> bool:
     """Whether a cluster goes on with this character (rules GB9, GB9a). False for the empty text."""
-    return character >= _FIRST_EXTENDER and _is_extender(character)
+    return character >= _FIRST_EXTENDER and classes(character) in _CONTINUE
 
 
 def sticks_to_right(character: str) -> bool:
     """Whether a cluster goes on after this character (rule GB9b). False for the empty text."""
-    return character >= _FIRST_EXTENDER and _is_prepend(character)
-
-
-@lru_cache(maxsize=4096)
-def _is_extender(character: str) -> bool:
-    import regex  # noqa: PLC0415  # only text with such characters pays for it
-
-    return regex.match(r"[\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}]", character) is not None
-
-
-@lru_cache(maxsize=4096)
-def _is_prepend(character: str) -> bool:
-    import regex  # noqa: PLC0415  # only text with such characters pays for it
-
-    return regex.match(r"\p{GCB=Prepend}", character) is not None
+    return character >= _FIRST_EXTENDER and classes(character) == "P"
