@@ -129,7 +129,7 @@ def versions() -> dict[str, str]:
     python = ENVIRONMENTS["peers"] / "bin" / "python"
     done = subprocess.run([python, "-c", code, *LIBRARIES[1:]], capture_output=True, text=True, check=True)
     found: dict[str, str] = json.loads(done.stdout)
-    return {"tokenbox": version("tokenbox"), **found}
+    return {"tokenbox": version("tokenbox-llm"), **found}
 
 
 def ask(library: str, n: int, repeats: int, what: str) -> dict[str, Any] | None:

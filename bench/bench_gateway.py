@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 PARTS = HERE / "gateway"
 LITELLM = HERE / ".venv-gateway" / "bin" / "litellm"
-# tokenbox as after `pip install tokenbox[gateway]`: without the extra `fast`.
+# tokenbox as after `pip install tokenbox-llm[gateway]`: without the extra `fast`.
 PLAIN = "import sys; sys.modules['fastokens'] = None; from tokenbox.cli import main; sys.exit(main())"
 CONNECTIONS = 16
 TARGETS = {
@@ -253,7 +253,8 @@ def plain_counts(times: int) -> dict[str, float]:
 def versions() -> dict[str, str]:
     from importlib.metadata import version
 
-    found = {name: version(name) for name in ("tokenbox", "aiohttp", "uvicorn", "uvloop", "tiktoken")}
+    found = {name: version(name) for name in ("tokenbox-llm", "aiohttp", "uvicorn", "uvloop", "tiktoken")}
+    found = {"tokenbox": found.pop("tokenbox-llm"), **found}
     if LITELLM.exists():
         asked = "from importlib.metadata import version; print(version('litellm'))"
         done = subprocess.run(

@@ -103,7 +103,7 @@ PROGRAMS = (
         _tokenbox,
         budgets=True,
         caches=True,
-        distribution="tokenbox",
+        distribution="tokenbox-llm",
         note="with the extra `outline`; the cache of counts is the only one",
     ),
     Program(

@@ -93,7 +93,7 @@ def installed(requirements: Iterable[str]) -> dict[str, Distribution]:
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
             continue
         name = canonicalize_name(requirement.name)
-        if name == "tokenbox" or f"{name}{sorted(requirement.extras)}" in seen:
+        if name == "tokenbox-llm" or f"{name}{sorted(requirement.extras)}" in seen:
             continue
         seen.add(f"{name}{sorted(requirement.extras)}")
         try:

@@ -55,6 +55,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from tokenbox.__about__ import DISTRIBUTION
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -151,7 +153,9 @@ class MissingExtra(TokenboxError):
 
     @classmethod
     def of(cls, what: str, extra: str) -> MissingExtra:
-        return cls(f"{what} needs an optional package. Run: pip install 'tokenbox[{extra}]'", extra=extra)
+        """The error for ``what``, which needs the packages of ``extra``."""
+        remedy = f"pip install '{DISTRIBUTION}[{extra}]'"
+        return cls(f"{what} needs an optional package. Run: {remedy}", extra=extra, remedies=[remedy])
 
 
 class LensError(TokenboxError):

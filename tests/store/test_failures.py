@@ -385,7 +385,7 @@ def test_without_the_extra_the_command_that_installs_it_is_said(monkeypatch: pyt
     monkeypatch.setitem(sys.modules, "tokenbox.store.postgresql", None)
     monkeypatch.delitem(sys.modules, "tokenbox.store.postgresql")
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'tokenbox\[gateway\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'tokenbox-llm\[gateway\]'"):
         open_store("postgresql://host/x")
 
 

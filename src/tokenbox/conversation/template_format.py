@@ -23,7 +23,6 @@ from tokenbox.conversation.llama.syntax import TemplateError
 from tokenbox.conversation.llama.verified import is_verified
 from tokenbox.conversation.pieces import WholeSession
 from tokenbox.conversation.sent import SOME_DAY, mapping, only_days, tool_mappings, without_media
-from tokenbox.errors import MissingExtra
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 if TYPE_CHECKING:
@@ -240,10 +239,8 @@ class TransformersFormat(TemplateFormat):
         now: dt.datetime | Clock | None,
         variables: Mapping[str, Any],
     ) -> None:
-        try:
-            from tokenbox.conversation.template import ChatTemplate  # noqa: PLC0415  # Jinja2 is an extra
-        except ImportError:
-            raise MissingExtra.of("a chat template", "all") from None
+        from tokenbox.conversation.template import ChatTemplate  # noqa: PLC0415  # Jinja2 takes its time
+
         super().__init__(vocabulary, source, server, now, variables)
         self._template = ChatTemplate(source, now=self.now())
         self._variables = {"bos_token": vocabulary.bos, "eos_token": vocabulary.eos, **variables}

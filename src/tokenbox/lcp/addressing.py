@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from tokenbox.errors import MissingExtra
 from tokenbox.lcp.errors import (
     DecompressionBomb,
     DigestMismatch,
@@ -48,8 +49,10 @@ class MemoryStore:
 
 def body_digest(body: Bytes) -> bytes:
     """The BLAKE3 digest, 32 bytes, of a body: summary (if any) and fields, not compressed."""
-    from blake3 import blake3  # noqa: PLC0415  # only packs with references pay for it
-
+    try:
+        from blake3 import blake3  # noqa: PLC0415  # only packs with references pay for it
+    except ImportError:
+        raise MissingExtra.of("a pack with references", "bcp") from None
     return blake3(body).digest()
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from tokenbox.errors import MissingExtra
 from tokenbox.lcp.errors import DecompressFailed, DecompressionBomb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import ModuleType
 
     import zstandard
 
@@ -25,10 +27,18 @@ _RLE, _RESERVED = 1, 3
 _MAX_BLOCK = 128 << 10
 
 
+def _zstandard() -> ModuleType:
+    """The package. Raises :class:`MissingExtra` where it is not installed."""
+    try:
+        import zstandard  # noqa: PLC0415  # only packs with compression pay for it
+    except ImportError:
+        raise MissingExtra.of("a pack with compression", "bcp") from None
+    return zstandard
+
+
 def compressed(data: bytes) -> bytes | None:
     """``data`` as one zstd frame without content size and check sum, or None if that saves nothing."""
-    import zstandard  # noqa: PLC0415  # only packs with compression pay for it
-
+    zstandard = _zstandard()
     # A stream, because compressing at once adapts the parameters to the size, which gives other bytes.
     stream = zstandard.ZstdCompressor(
         level=LEVEL, write_content_size=False, write_checksum=False
@@ -44,8 +54,7 @@ class Expander:
     """
 
     def __init__(self, limit: int) -> None:
-        import zstandard  # noqa: PLC0415  # only packs with compression pay for it
-
+        zstandard = _zstandard()
         self._limit = limit
         self._size = 0
         self._pieces = ZstdPieces()
