@@ -19,23 +19,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tokenbox import lookups as _lookups
 from tokenbox.__about__ import __version__
-from tokenbox.api import breakpoints, count, fit, layout, pack, render_blocks, select, whatif
-from tokenbox.api import counter_of_model as _counter_of_model
-from tokenbox.compose.requests import Count
-from tokenbox.compose.sections import Layout, SectionResult
-from tokenbox.content.message import Message
-from tokenbox.content.section import Cut, Group, Keep, Section
-from tokenbox.conversation import ChatFormat, Conversation, Fitted
-from tokenbox.conversation.counters import MODELS as _MODELS
-from tokenbox.engine.result import Action, Decision, Policy, Reason, Step
-from tokenbox.errors import ContextCriticalOverflow, TokenboxError
-from tokenbox.tokenizers.ownership import FAMILIES as _FAMILIES
-from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from tokenbox import catalog as catalog
     from tokenbox import config as config
     from tokenbox import ctx as ctx
@@ -46,8 +33,17 @@ if TYPE_CHECKING:
     from tokenbox import models as models
     from tokenbox import providers as providers
     from tokenbox import store as store
+    from tokenbox.api import breakpoints, count, fit, layout, pack, render_blocks, select, whatif
     from tokenbox.catalog import TokenizerFamily
+    from tokenbox.compose.requests import Count, RequestCounter
+    from tokenbox.compose.sections import Layout, SectionResult
+    from tokenbox.content.message import Message
+    from tokenbox.content.section import Cut, Group, Keep, Section
+    from tokenbox.conversation import ChatFormat, Conversation, Fitted
+    from tokenbox.engine.result import Action, Decision, Policy, Reason, Step
+    from tokenbox.errors import ContextCriticalOverflow, TokenboxError
     from tokenbox.policy import override as override
+    from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 
 __all__ = [
     "Action",
@@ -83,28 +79,52 @@ __all__ = [
 
 
 def _family_of(model: str) -> TokenizerFamily | None:
-    """The catalog has the one table of models; tokenizers, which it does not know, ask it on use."""
     from tokenbox.catalog import tokenizer_family  # noqa: PLC0415
 
     return tokenizer_family(model)
 
 
-_FAMILIES.look_up_with(_family_of)
-_MODELS.look_up_with(_counter_of_model)
+def _counter_of_model(model: str) -> RequestCounter | None:
+    from tokenbox.api import counter_of_model  # noqa: PLC0415
 
-# Parts that need no import of their own: `tokenbox.ctx` loads it, and `import tokenbox` stays light.
-_NAMED = ("catalog", "config", "ctx", "documents", "folder", "lcp", "ledger", "models", "providers", "store")
+    return counter_of_model(model)
+
+
+_lookups.family_of.answered_by(_family_of)
+_lookups.counter_of_model.answered_by(_counter_of_model)
+
+# Where each name is. It is loaded on first use, so that `import tokenbox` is quick.
+_PLACES = {
+    "api": ("breakpoints", "count", "fit", "layout", "pack", "render_blocks", "select", "whatif"),
+    "compose.requests": ("Count",),
+    "compose.sections": ("Layout", "SectionResult"),
+    "content.message": ("Message",),
+    "content.section": ("Cut", "Group", "Keep", "Section"),
+    "conversation": ("ChatFormat", "Conversation", "Fitted"),
+    "engine.result": ("Action", "Decision", "Policy", "Reason", "Step"),
+    "errors": ("ContextCriticalOverflow", "TokenboxError"),
+    "tokenizers.protocol": ("Tokenizer", "TokenizerIdentity"),
+}
+_NAMED = (
+    *("api", "catalog", "compose", "config", "content", "conversation", "ctx", "documents", "engine"),
+    *("errors", "folder", "lcp", "ledger", "models", "policy", "proof", "providers", "render", "store"),
+    "tokenizers",
+)
+_MODULES = {name: f"tokenbox.{module}" for module, names in _PLACES.items() for name in names}
 _PARTS = {name: f"tokenbox.{name}" for name in _NAMED} | {"override": "tokenbox.policy.override"}
 
 if not TYPE_CHECKING:  # to the type checker these are the imports above, and nothing else is there
 
-    def __getattr__(name: str) -> ModuleType:
-        """A part of tokenbox, loaded on first use."""
-        if name not in _PARTS:
+    def __getattr__(name: str) -> object:
+        """A public name or a part of tokenbox, loaded on first use."""
+        place = _PARTS.get(name) or _MODULES.get(name)
+        if place is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module  # noqa: PLC0415
 
-        return import_module(_PARTS[name])
+        module = import_module(place)
+        value = globals()[name] = module if name in _PARTS else getattr(module, name)
+        return value
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *_PARTS})
+        return sorted({*globals(), *_MODULES, *_PARTS})

@@ -500,7 +500,8 @@ def test_the_gateway_says_which_extra_it_needs(
     said = tokenbox(*arguments)
     assert said.status == 2
     assert said.err == (
-        "error: The gateway needs an optional package. Run: pip install 'tokenbox-llm[gateway]' (missing_extra)\n"
+        "error: the gateway needs an optional package. "
+        "Run: pip install 'tokenbox-llm[gateway]' (missing_extra)\n"
     )
 
 

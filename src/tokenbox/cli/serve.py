@@ -23,7 +23,7 @@ def gateway_extra() -> Iterator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("tokenbox"):
             raise
-        raise MissingExtra.of("The gateway", "gateway") from None
+        raise MissingExtra.of("the gateway", "gateway") from None
 
 
 def serve(  # one parameter per option

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tokenbox.compose.requests import RequestCounter
 from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.conversation.pieces import PieceCounter
+from tokenbox.lookups import counter_of_model
 from tokenbox.tokenizers.protocol import Tokenizer
 from tokenbox.tokenizers.registry import UNKNOWN, as_tokenizer, get, is_builtin
 
@@ -21,27 +22,11 @@ its count), to which the markers of the common chat formats are added. A model's
 that model. None is the larger count of two vocabularies and 15 %, an estimate."""
 
 
-class _Models:
-    """Who counts for a model, by its name. Which models there are is known further up."""
-
-    def __init__(self) -> None:
-        self._find: Callable[[str], RequestCounter | None] = lambda name: None  # noqa: ARG005  # nobody
-
-    def look_up_with(self, find: Callable[[str], RequestCounter | None]) -> None:
-        """Ask ``find`` from now on: the counter of a model, None for what is no model's name."""
-        self._find = find
-
-    def counter(self, name: str) -> RequestCounter | None:
-        return self._find(name)
-
-
-MODELS = _Models()
-"""Those of this process."""
-
-
 def counter_of(count: Counts, *, markers: bool = True, media_tokens: MediaTokens = None) -> RequestCounter:
     """Who counts requests. Raises ``TokenizerError`` for what cannot count."""
-    named = MODELS.counter(count) if isinstance(count, str) and not is_builtin(count) else None
+    named: RequestCounter | None = None
+    if isinstance(count, str) and not is_builtin(count):
+        named = counter_of_model(count)
     counter = count if named is None else named
     if isinstance(counter, PieceCounter):
         counter = counter.priced(media_tokens)

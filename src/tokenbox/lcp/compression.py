@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
@@ -10,9 +11,9 @@ from tokenbox.lcp.errors import DecompressFailed, DecompressionBomb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import ModuleType
 
     import zstandard
+
 
 MIN_BLOCK = 256  # bytes; smaller bodies are stored as they are
 LEVEL = 3
@@ -27,18 +28,20 @@ _RLE, _RESERVED = 1, 3
 _MAX_BLOCK = 128 << 10
 
 
-def _zstandard() -> ModuleType:
-    """The package. Raises :class:`MissingExtra` where it is not installed."""
+@contextmanager
+def _bcp_extra() -> Iterator[None]:
+    """Around the import of zstandard. Raises :class:`MissingExtra` where it is not installed."""
     try:
-        import zstandard  # noqa: PLC0415  # only packs with compression pay for it
+        yield
     except ImportError:
         raise MissingExtra.of("a pack with compression", "bcp") from None
-    return zstandard
 
 
 def compressed(data: bytes) -> bytes | None:
     """``data`` as one zstd frame without content size and check sum, or None if that saves nothing."""
-    zstandard = _zstandard()
+    with _bcp_extra():
+        import zstandard  # noqa: PLC0415  # only packs with compression pay for it
+
     # A stream, because compressing at once adapts the parameters to the size, which gives other bytes.
     stream = zstandard.ZstdCompressor(
         level=LEVEL, write_content_size=False, write_checksum=False
@@ -54,7 +57,9 @@ class Expander:
     """
 
     def __init__(self, limit: int) -> None:
-        zstandard = _zstandard()
+        with _bcp_extra():
+            import zstandard  # noqa: PLC0415  # only packs with compression pay for it
+
         self._limit = limit
         self._size = 0
         self._pieces = ZstdPieces()

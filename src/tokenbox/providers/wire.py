@@ -72,7 +72,7 @@ class Wire:
 
     def __init__(self, url: str, bounds: Bounds) -> None:
         if httptools is None:
-            raise MissingExtra.of("Talking to LLM servers", "shell")
+            raise MissingExtra.of("talking to LLM servers", "shell")
         parts = urlsplit(url)
         self._host = parts.hostname or ""
         self._port = parts.port or (443 if parts.scheme == "https" else 80)

@@ -11,6 +11,7 @@ import re
 import threading
 from typing import TYPE_CHECKING, Final, Protocol
 
+from tokenbox import lookups
 from tokenbox.errors import DuplicateTokenizer, InvalidTokenizer, NoTokenizer, UnknownTokenizer
 from tokenbox.tokenizers.guarded import as_estimate, guarded
 from tokenbox.tokenizers.registry import FILE_PREFIX, as_tokenizer, get, is_builtin
@@ -53,10 +54,6 @@ class TokenizerFamilies:
         self._baselines: set[str] = set()
         self._heuristic = False
         self._lock = threading.Lock()
-
-    def look_up_with(self, family_of: Callable[[str], Family | None]) -> None:
-        """Ask ``family_of`` for the family of a model from now on."""
-        self._family_of = family_of
 
     def register(
         self, family: str, impl: object, *, version: str = "unknown", exact: bool = False
@@ -227,7 +224,7 @@ _LONG: Final = 200
 # What TOML writes without quotes.
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
-FAMILIES: Final = TokenizerFamilies()
+FAMILIES: Final = TokenizerFamilies(lookups.family_of)
 """Those of this process."""
 
 register = FAMILIES.register
