@@ -90,6 +90,7 @@ def fit(  # noqa: PLR0913  # the options of `conversation.fit`, the model and pr
     model: str | None = None,
     tools: Sequence[Mapping[str, object]] | None = None,
     response_format: Mapping[str, object] | None = None,
+    fields: Mapping[str, object] | None = None,
     max_turns: int | None = None,
     low_water: LowWater = 1,
     steps: Collection[str] = ALL_STEPS,
@@ -104,7 +105,7 @@ def fit(  # noqa: PLR0913  # the options of `conversation.fit`, the model and pr
 ) -> Fitted[T]:
     """The messages that fit into ``budget`` tokens, as a request: the same objects, in their order.
 
-    ``model``: whose chat format counts the request that is sent. ``count``: what counts instead, or cuts
+    ``model``: whose chat format counts the request that is sent. ``fields``: the request's other fields. ``count``: what counts instead, or cuts
     texts into tokens. The other options are those of :func:`tokenbox.conversation.fit`. ``proof`` and
     ``source`` are as for :func:`layout`.
 
@@ -115,6 +116,7 @@ def fit(  # noqa: PLR0913  # the options of `conversation.fit`, the model and pr
     from tokenbox.proof.of_messages import FIT  # noqa: PLC0415
 
     by_model = model is not None or _is_model(count)
+    form = {} if response_format is None else {"response_format": response_format}
     counter = request_counter(model, count, media_tokens=media_tokens, markers=markers) if by_model else count
     template = getattr(counter, "template_digest", None)
     return proven(FIT, proof, source=source, template=template)(
@@ -122,7 +124,7 @@ def fit(  # noqa: PLR0913  # the options of `conversation.fit`, the model and pr
         budget,
         counter,
         tools=tools,
-        fields=None if response_format is None else {"response_format": response_format},
+        fields={**(fields or {}), **form} or None,
         max_turns=max_turns,
         low_water=low_water,
         steps=steps,

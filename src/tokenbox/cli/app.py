@@ -35,6 +35,7 @@ EPILOG = (
 # In the order of the help. A command is the function of that name in the module of that name.
 COMMANDS = (
     "count",
+    "fit",
     "layout",
     "pack",
     "diff",

@@ -1,0 +1,242 @@
+"""``tokenbox fit``: the messages of a chat that fit into a budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tokenbox.cli import terminal
+from tokenbox.cli.count import chat_in
+from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.proving import Proof, ProofDir, ProofTexts, proving
+from tokenbox.cli.streams import (
+    STDIN,
+    json_bytes,
+    read_text,
+    write_bytes,
+    write_error,
+    write_file,
+    write_text,
+)
+from tokenbox.engine.window import ALL_STEPS, KEEP_RESULTS
+
+if TYPE_CHECKING:
+    from tokenbox.cli.proving import Prover
+    from tokenbox.compose.requests import Count
+    from tokenbox.conversation.record import Fitted
+
+# Where a whole request has its messages, and a system prompt beside them.
+_INPUTS = ("messages", "input")
+_SYSTEM = ("system", "instructions")
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """A list of messages, or a whole request that has one under ``key``."""
+
+    value: Any
+    key: str | None
+
+    @property
+    def messages(self) -> list[Any]:
+        found: list[Any] = self.value if self.key is None else self.value[self.key]
+        return found
+
+    @property
+    def model(self) -> str | None:
+        named = None if self.key is None else self.value.get("model")
+        return named if isinstance(named, str) else None
+
+    def holding(self, messages: list[Any]) -> Any:  # noqa: ANN401  # JSON
+        """The same with other messages."""
+        return messages if self.key is None else {**self.value, self.key: messages}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was asked for."""
+
+    model: str | None
+    tokenizer: str | None
+    query: str | None
+    max_turns: int | None
+    low_water: str
+    steps: tuple[str, ...]
+    keep_results: int
+
+
+def fit(  # noqa: PLR0913, PLR0917  # one parameter per option
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE", help="Chat messages or a whole request, as JSON; - is standard input."
+        ),
+    ],
+    budget: Annotated[
+        int | None,
+        typer.Option(
+            "--budget", "-b", metavar="TOKENS", help="For the whole request. [default: what the model takes]"
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model", "-m", metavar="NAME", help="Whose chat format counts. [default: the request's]"
+        ),
+    ] = None,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            "--tokenizer", "-t", metavar="NAME", help="What cuts texts, instead of the model's own."
+        ),
+    ] = None,
+    query: Annotated[
+        str | None,
+        typer.Option(
+            "--query", metavar="TEXT", help="Keep what matches this; `last` is the last user message."
+        ),
+    ] = None,
+    max_turns: Annotated[
+        int | None, typer.Option("--max-turns", metavar="N", help="At most this many exchanges.")
+    ] = None,
+    low_water: Annotated[
+        str,
+        typer.Option(
+            "--low-water",
+            metavar="SHARE",
+            help="Once over the budget, go down to this share of it, such as 0.7, or auto.",
+        ),
+    ] = "1",
+    steps: Annotated[
+        str,
+        typer.Option("--steps", metavar="NAME,...", help="What may be done, as in rounds,exchanges."),
+    ] = ",".join(sorted(ALL_STEPS)),
+    keep_results: Annotated[
+        int,
+        typer.Option("--keep-results", metavar="N", help="Tool results to mask last, the newest."),
+    ] = KEEP_RESULTS,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the record instead: sizes, decisions, steps, digest.")
+    ] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show what left and why, instead of the messages.")
+    ] = False,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the messages there instead."),
+    ] = None,
+    proof: Proof = None,
+    proof_texts: ProofTexts = None,
+    proof_dir: ProofDir = None,
+) -> int:
+    """Make a chat fit into a budget of tokens, counted as its model counts it.
+
+    The system prompt, the last question and tool results that were not read yet stay. Old tool results are
+    masked first, then cut; then the oldest rounds and exchanges leave.
+    Prints the messages, or the whole request, in the shape in which it was given.
+
+    Example: tokenbox fit chat.json --model gpt-4o --budget 8000
+    """
+    options = Options(model, tokenizer, query, max_turns, low_water, tuple(steps.split(",")), keep_results)
+    with (
+        reporting(as_json=as_json),
+        proving(proof=proof, texts=proof_texts, folder=proof_dir) as prover,
+    ):
+        if as_json and explain:
+            raise UsageProblem("--json and --explain do not go together. Give one of them.")
+        chat = _read(file)
+        with terminal.progress("fitting"):
+            fitted, count = _fitted(chat, budget, options, prover)
+        shown = chat.holding(_without_head(fitted, len(chat.messages)))
+        if output is not None:
+            write_file(output, json_bytes(shown))
+        if as_json:
+            write_bytes(json_bytes({**fitted.to_dict(), "count": count.to_dict()}))
+        elif explain:
+            write_text(f"{fitted.explain()}\n")
+        else:
+            if output is None:
+                write_bytes(json_bytes(shown))
+            _say(fitted, count)
+        return Exit.OK if prover is None else prover.status()
+
+
+def _read(file: str) -> Chat:
+    value = chat_in(read_text(file))
+    key = next((key for key in _INPUTS if isinstance(value, dict) and isinstance(value.get(key), list)), None)
+    if key is None and not isinstance(value, list):
+        name = "standard input" if file == STDIN else file
+        raise UsageProblem(
+            f'{name} has no chat messages. Give a JSON list of messages, or a request such as {{"messages": '
+            '[{"role": "user", "content": "hi"}]}.'
+        )
+    return Chat(value, key)
+
+
+def _fitted(
+    chat: Chat, budget: int | None, options: Options, prover: Prover | None
+) -> tuple[Fitted[Any], Count]:
+    """The messages that fit, and the count of the request with them, which is within the budget."""
+    from tokenbox import api  # noqa: PLC0415  # on use: it loads the catalog
+
+    model = options.model or chat.model
+    budget = _budget_of(model) if budget is None else budget
+    body = {} if chat.key is None else chat.value
+    system = [{"role": "system", "content": body[key]} for key in _SYSTEM if body.get(key)]
+    beside = {key: value for key, value in body.items() if key not in {chat.key, "tools", *_SYSTEM}}
+
+    def fitted_into(tokens: int, proof: Prover | None = None) -> Fitted[Any]:
+        return api.fit(
+            [*system, *chat.messages],
+            tokens,
+            options.tokenizer,
+            model=model,
+            tools=body.get("tools"),
+            fields=beside,
+            max_turns=options.max_turns,
+            low_water=options.low_water,
+            steps=options.steps,
+            keep_results=options.keep_results,
+            query=options.query,
+            proof=proof,
+            source="the command line",
+        )
+
+    left = budget
+    while True:
+        fitted = fitted_into(left)
+        kept = _without_head(fitted, len(chat.messages))
+        count = api.count(chat.holding(kept), model, tokenizer=options.tokenizer)
+        if count.total <= budget:
+            return (fitted if prover is None else fitted_into(left, prover)), count
+        left -= count.total - budget  # a system prompt beside the messages may cost more than one among them
+
+
+def _without_head(fitted: Fitted[Any], given: int) -> list[Any]:
+    """The messages without the system prompt that stands beside them in a request."""
+    head = len(fitted.inputs) - given
+    return fitted.messages[head:]
+
+
+def _budget_of(model: str | None) -> int:
+    """What the model takes: its context window less what stays free for the answer."""
+    from tokenbox.models import resolve_figures  # noqa: PLC0415
+
+    figures = None if model is None else resolve_figures(model)
+    if figures is None or figures.usable is None or figures.reserve_output is None:
+        which = "no model is named" if model is None else f"the context window of {model!r} is unknown"
+        raise UsageProblem(f"{which}. Give the budget: --budget 8000")
+    room = figures.usable - figures.reserve_output
+    return room if figures.max_input is None else min(room, figures.max_input)
+
+
+def _say(fitted: Fitted[Any], count: Count) -> None:
+    """One line beside the messages: what left."""
+    gone, short = len(fitted.gone), len(fitted.shortened)
+    write_error(
+        f"{count} of {fitted.budget:,} tokens: {len(fitted.messages)} of {len(fitted.inputs)} messages kept"
+        f"{f', {short} shortened' if short else ''}{f', {gone} left out' if gone else ''}. "
+        "--explain says why.\n"
+    )
