@@ -105,9 +105,9 @@ def fit(  # noqa: PLR0913  # the options of `conversation.fit`, the model and pr
 ) -> Fitted[T]:
     """The messages that fit into ``budget`` tokens, as a request: the same objects, in their order.
 
-    ``model``: whose chat format counts the request that is sent. ``fields``: the request's other fields. ``count``: what counts instead, or cuts
-    texts into tokens. The other options are those of :func:`tokenbox.conversation.fit`. ``proof`` and
-    ``source`` are as for :func:`layout`.
+    ``model``: whose chat format counts the request that is sent. ``fields``: the request's other fields.
+    ``count``: what counts instead, or cuts texts into tokens. The other options are those of
+    :func:`tokenbox.conversation.fit`. ``proof`` and ``source`` are as for :func:`layout`.
 
     Raises ``ContextCriticalOverflow`` if what must stay does not fit, ``InvalidMessage``, ``InvalidBudget``,
     ``UndeclaredCost``, ``TemplateError``, a ``TokenizerError``, and whatever ``proof`` raises.
