@@ -23,6 +23,7 @@ from tokenbox import lookups as _lookups
 from tokenbox.__about__ import __version__
 
 if TYPE_CHECKING:
+    from tokenbox import caching as caching
     from tokenbox import catalog as catalog
     from tokenbox import config as config
     from tokenbox import ctx as ctx

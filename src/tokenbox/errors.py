@@ -32,6 +32,7 @@ Each carries a stable ``code`` (for programs), a message that says what was wron
     ├── UnknownHandle                 unknown_handle           conversation.record: no text left out
     ├── TemplateError                 chat_template_error      conversation.llama.syntax
     ├── InvalidOverride               invalid_override         policy.override
+    ├── InvalidCachePlan              invalid_cache_plan       caching.plan
     ├── CatalogError                  catalog_invalid          catalog.published
     ├── InvalidDay                    invalid_day              catalog.prices
     ├── InvalidModelName              invalid_model_name       catalog.names

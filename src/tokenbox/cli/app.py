@@ -50,6 +50,8 @@ COMMANDS = (
     "lenses",
     "schema",
     "cost",
+    "cache",
+    "tools",
     "shell",
     "ask",
     "serve",

@@ -51,8 +51,9 @@ FREE_FIELDS: Final = frozenset(
     repetition_penalty repeat_penalty repeat_last_n mirostat mirostat_tau mirostat_eta
     logit_bias logprobs top_logprobs stop stop_sequences max_tokens max_completion_tokens
     max_output_tokens n_predict min_tokens ignore_eos service_tier safety_identifier
-    prompt_cache_key prompt_cache_retention cache_prompt id_slot timings_per_token
-    return_progress return_tokens encoding_format dimensions truncation include echo keep_alive
+    prompt_cache_key prompt_cache_retention prompt_cache_options cache_control cache_prompt id_slot
+    timings_per_token return_progress return_tokens encoding_format dimensions truncation include
+    echo keep_alive
     """.split()  # noqa: SIM905  # fifty names read best as words
 )
 # Values that are the same as leaving the field out.

@@ -5,6 +5,7 @@ from tokenbox.conversation.conversation import ContextItem, Conversation, Evicte
 from tokenbox.conversation.fit import fit
 from tokenbox.conversation.low_water import AutoLowWater
 from tokenbox.conversation.record import Enforced, ExchangeResult, Fitted, WindowDecision
+from tokenbox.conversation.tools import ShortenedTools, ToolCosts, shorten_tools, tool_costs
 
 __all__ = [
     "AutoLowWater",
@@ -15,7 +16,11 @@ __all__ = [
     "Evicted",
     "ExchangeResult",
     "Fitted",
+    "ShortenedTools",
     "Status",
+    "ToolCosts",
     "WindowDecision",
     "fit",
+    "shorten_tools",
+    "tool_costs",
 ]

@@ -74,6 +74,7 @@ def overflow(
     *,
     estimate: bool,
     beside: Sequence[tuple[str, int]] = (),
+    what: str = "messages",
 ) -> ContextCriticalOverflow:
     """The typed error for what is still over the budget when nothing more may leave.
 
@@ -95,5 +96,5 @@ def overflow(
         critical=[*kept, *beside],
         smallest_change=change,
         estimate=estimate,
-        what="messages",
+        what=what,
     )

@@ -1,0 +1,415 @@
+"""Where the breakpoints of a prompt cache belong, and whether they pay, at the prices of a day.
+
+A write costs more than input and a read less, so a prefix pays if enough requests read it before it is
+forgotten. What changes with each request is left outside.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenbox.caching.changes import marked, volatile
+from tokenbox.caching.prompt import Layer, Span, api_of, spans
+from tokenbox.caching.rules import HALF_AN_HOUR, ONE_HOUR, Provider, Rules, rules_of
+from tokenbox.conversation.counters import counter_of, tokenizer_of
+from tokenbox.conversation.low_water import AUTO, AutoLowWater
+from tokenbox.errors import TokenboxError
+from tokenbox.integers import whole
+from tokenbox.ledger.money import dollars
+from tokenbox.models import counters_for
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tokenbox.catalog import Price
+    from tokenbox.conversation.low_water import LowWater
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+_PER_MILLION: Final = Decimal(1_000_000)
+_UNMARKABLE: Final = frozenset(("thinking", "redacted_thinking"))
+"""A mark may not stand on these, nor on an empty text."""
+_READ_SHARE: Final = Decimal("0.1")
+"""What a read costs of the price of input where no price is known: Anthropic's and OpenAI's rule."""
+
+
+class InvalidCachePlan(TokenboxError):
+    """A number of requests or seconds that is none."""
+
+    code = "invalid_cache_plan"
+
+
+@dataclass(frozen=True, slots=True)
+class Breakpoint:
+    """One mark: the prompt up to the end of the block at ``place``, of about ``tokens`` tokens, is cached."""
+
+    place: str
+    tokens: int
+    seconds: int
+    why: str
+
+    def to_dict(self) -> dict[str, object]:
+        return {"place": self.place, "tokens": self.tokens, "seconds": self.seconds, "why": self.why}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to ask a provider's cache for.
+
+    ``body`` is the request with the marks and fields in it. ``saves`` is what that saves over all requests
+    that were asked about, in dollars, beside the same requests as ``body`` was given; negative is never
+    placed; None where no price is known. ``notes`` say what was left out and why. All tokens are estimates.
+    """
+
+    provider: Provider
+    model: str
+    tokens: int
+    breakpoints: tuple[Breakpoint, ...]
+    fields: Mapping[str, Any]
+    body: dict[str, Any]
+    saves: Decimal | None
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "provider": self.provider.value,
+            "model": self.model,
+            "tokens": self.tokens,
+            "exact": False,
+            "breakpoints": [one.to_dict() for one in self.breakpoints],
+            "fields": dict(self.fields),
+            "saves": None if self.saves is None else f"{self.saves:f}",
+            "notes": list(self.notes),
+        }
+
+    def explain(self) -> str:
+        """The plan for a person."""
+        lines = [f"{self.model}: ~{self.tokens:,} tokens, cache of {self.provider.value}"]
+        lines += [
+            f"  breakpoint at {one.place}, ~{one.tokens:,} tokens, for {_lifetime(one.seconds)}: {one.why}"
+            for one in self.breakpoints
+        ]
+        lines += [f"  {name} = {value}" for name, value in self.fields.items()]
+        if self.saves is not None and (self.breakpoints or self.fields):
+            lines.append(f"  saves about ~{dollars(self.saves)}")
+        return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
+
+
+def plan(
+    body: Mapping[str, Any],
+    *,
+    model: str | None = None,
+    requests: int = 10,
+    seconds: int = 60,
+    price: Price | None = None,
+    before: Mapping[str, Any] | None = None,
+    key: str | None = None,
+) -> Plan:
+    """Breakpoints for a request that ``requests`` more will begin like, one every ``seconds``.
+
+    ``model`` is the request's own by default. ``price``: what it costs, from
+    :func:`tokenbox.catalog.price` on a day; without it the providers' published ratios decide. ``before``:
+    the request before this one, whose marks are to be found again. ``key``: whose requests share a cache,
+    for ``prompt_cache_key``; by default a digest of tools and system prompt.
+
+    A mark that is there already stays and takes one of the places. Raises ``InvalidMessage``, or
+    :class:`InvalidCachePlan` for figures that are none.
+    """
+    for name, figure in (("requests", requests), ("seconds", seconds)):
+        if whole(figure) is None or figure < 0:
+            raise InvalidCachePlan(f"{name} is a whole number, 0 or more, not {figure!r:.40}.")
+    named = str(body.get("model", "")) if model is None else model
+    rules = rules_of(named)
+    return _Planning(body, named, rules, requests, seconds, price, before, key).run()
+
+
+def low_water(price: Price | None) -> LowWater:
+    """How far to evict for a model of that price: decided in money where both prices are known.
+
+    Without a price for cached tokens it is ``"auto"``, which takes them to cost nothing beside others.
+    """
+    if (
+        price is None
+        or price.input is None
+        or price.cached_input is None
+        or price.input <= price.cached_input
+    ):
+        return AUTO
+    return AutoLowWater.by_price(price.input, price.cached_input, written=price.cache_write)
+
+
+def tokenizer_for(model: str) -> Tokenizer:
+    """What counts texts for a model here; for no name, what counts for a model that is not known."""
+    return tokenizer_of(counters_for(model).counter if model else counter_of(None))
+
+
+class _Planning:
+    """One plan as it is made."""
+
+    def __init__(  # as `plan` has them
+        self,
+        body: Mapping[str, Any],
+        model: str,
+        rules: Rules,
+        requests: int,
+        seconds: int,
+        price: Price | None,
+        before: Mapping[str, Any] | None,
+        key: str | None,
+    ) -> None:
+        self._body, self._model, self._rules = body, model, rules
+        self._requests, self._seconds, self._before, self._key = requests, seconds, before, key
+        self._spans = spans(body, api_of(body))
+        tokenizer = tokenizer_for(model)
+        self._ends = list(accumulate(tokenizer.count_batch([span.text for span in self._spans])))
+        self._price = None if price is None else price.at(self._total)
+        self._notes: list[str] = []
+        self._fields: dict[str, Any] = {}
+
+    @property
+    def _total(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def run(self) -> Plan:
+        self._warn()
+        match self._rules.provider:
+            case Provider.ANTHROPIC:
+                found = self._of_anthropic()
+            case Provider.OPENAI_EXPLICIT:
+                found = self._of_openai_explicit()
+            case Provider.OPENAI:
+                found = self._of_openai()
+            case _:
+                found = []
+                self._notes.append(
+                    "this server caches what begins the same by itself; there is nothing to set"
+                )
+        body: dict[str, Any] = copy.deepcopy(dict(self._body))
+        for one in found:
+            _mark(body, one, self._rules.provider)
+        body.update(self._fields)
+        return Plan(
+            self._rules.provider,
+            self._model,
+            self._total,
+            tuple(found),
+            self._fields,
+            body,
+            self._saved(found),
+            tuple(self._notes),
+        )
+
+    # What each provider takes -------------------------------------------------------------------------------
+
+    def _of_anthropic(self) -> list[Breakpoint]:
+        there = marked(self._body)
+        places = self._rules.places - len(there)
+        seconds = self._lifetime()
+        if seconds is None:
+            return []
+        if places <= 0:
+            self._notes.append(f"the request has {len(there)} marks already, and there is room for no more")
+            return []
+        wanted = [
+            *self._end_of(Layer.SYSTEM, "tools and system prompt, also after messages left"),
+            *(
+                []
+                if self._steady()
+                else self._end_of(Layer.TOOLS, "the tools, since the system prompt changes")
+            ),
+            *self._end_of(Layer.MESSAGES, "the whole of it, which the next request goes on from"),
+        ]
+        wanted += self._stepping_stones(wanted)
+        return self._chosen(wanted, places, seconds, there)
+
+    def _of_openai_explicit(self) -> list[Breakpoint]:
+        if self._requests == 0 or self._seconds > HALF_AN_HOUR:
+            # The provider's own breakpoint would be written, at 1.25 times the price, and never read.
+            self._fields["prompt_cache_options"] = {"mode": "explicit"}
+            self._notes.append("nothing reads it again in time, so nothing is written")
+            return []
+        self._of_openai()
+        wanted = self._end_of(Layer.SYSTEM, "tools and system prompt, also after messages left")
+        if self._fields and wanted:
+            return self._chosen(wanted, self._rules.places - 1, HALF_AN_HOUR, [])
+        return []
+
+    def _of_openai(self) -> list[Breakpoint]:
+        if self._total < self._rules.minimum:
+            self._too_small(self._total)
+            return []
+        if self._requests == 0:
+            self._notes.append("no request follows, so there is nothing to share")
+            return []
+        if "prompt_cache_key" not in self._body:
+            self._fields["prompt_cache_key"] = self._key or self._digest()
+        if self._rules.provider is Provider.OPENAI and self._seconds > self._rules.lifetimes[0][0]:
+            self._notes.append(
+                "a cache in memory is forgotten after 5 to 10 minutes without a request; "
+                'prompt_cache_retention="24h" keeps it, where the model takes it'
+            )
+        return []
+
+    # The rules, step by step --------------------------------------------------------------------------------
+
+    def _lifetime(self) -> int | None:
+        """The cheapest lifetime that bridges the time between requests and pays; None if none does."""
+        for seconds, factor in self._rules.lifetimes:
+            if self._seconds <= seconds:
+                if self._gain(factor) > 0:
+                    return seconds
+                self._notes.append(
+                    f"{self._requests} more request{'' if self._requests == 1 else 's'} would not pay for "
+                    f"the write, which costs {factor} times the input"
+                )
+                return None
+        self._notes.append(
+            f"the cache forgets after {_lifetime(self._rules.lifetimes[-1][0])}, and the next request comes "
+            f"after {_lifetime(self._seconds)}"
+        )
+        return None
+
+    def _gain(self, factor: Decimal) -> Decimal:
+        """What caching a token saves over all requests: in dollars per million, or in prices of input."""
+        full, read, write = Decimal(1), _READ_SHARE, factor
+        price = self._price
+        if price is not None and price.input is not None and price.cached_input is not None:
+            full, read, write = price.input, price.cached_input, factor * price.input
+            if price.cache_write is not None and factor == self._rules.lifetimes[0][1]:
+                write = price.cache_write
+        return self._requests * (full - read) - (write - full)
+
+    def _end_of(self, layer: Layer, why: str) -> list[Breakpoint]:
+        """A mark on the last block of a layer that can have one, if the prompt is long enough there."""
+        if layer is Layer.SYSTEM and not any(span.layer <= Layer.SYSTEM for span in self._spans):
+            return []
+        here = [
+            at
+            for at, span in enumerate(self._spans)
+            if span.layer == layer or (layer is Layer.SYSTEM and span.layer is Layer.TOOLS)
+        ]
+        if layer is Layer.SYSTEM and not self._steady():
+            here = [at for at in here if self._spans[at].layer is Layer.TOOLS]
+        at = next((at for at in reversed(here) if self._markable(self._spans[at])), None)
+        if at is None:
+            return []
+        if self._ends[at] < self._rules.minimum:
+            if layer is Layer.MESSAGES:
+                self._too_small(self._ends[at])
+            return []
+        return [Breakpoint(self._spans[at].place, self._ends[at], 0, why)]
+
+    def _stepping_stones(self, wanted: Sequence[Breakpoint]) -> list[Breakpoint]:
+        """Marks on the way to the end of the request before, where it is further back than is looked."""
+        look_back = self._rules.look_back
+        if self._before is None or look_back is None or not wanted:
+            return []
+        ended = len(spans(self._before, api_of(self._before))) - 1
+        last = next(at for at, span in enumerate(self._spans) if span.place == wanted[-1].place)
+        stones = []
+        at = last
+        while at - ended > look_back:
+            at -= look_back
+            while at > ended and not self._markable(self._spans[at]):
+                at -= 1
+            why = f"the request before ended more than {look_back} blocks back"
+            stones.append(Breakpoint(self._spans[at].place, self._ends[at], 0, why))
+        return list(reversed(stones))
+
+    def _chosen(
+        self, wanted: Sequence[Breakpoint], places: int, seconds: int, there: Sequence[str]
+    ) -> list[Breakpoint]:
+        """One mark for each place, the end and the system prompt first, in the order of the prompt."""
+        found: dict[str, Breakpoint] = {}
+        for one in wanted:
+            if one.place not in there and one.place not in found and len(found) < places:
+                found[one.place] = Breakpoint(one.place, one.tokens, seconds, one.why)
+        if len({one.place for one in wanted} - set(there)) > places:
+            self._notes.append(f"there are {self._rules.places} places, and more were wanted")
+        return sorted(found.values(), key=lambda one: one.tokens)
+
+    def _steady(self) -> bool:
+        """Whether the system prompt is taken to stay as it is."""
+        system = [span for span in self._spans if span.layer is Layer.SYSTEM]
+        if any(volatile(span.text) for span in system):
+            return False
+        if self._before is None:
+            return True
+        was = [span for span in spans(self._before, api_of(self._before)) if span.layer is Layer.SYSTEM]
+        return [span.text for span in was] == [span.text for span in system]
+
+    def _warn(self) -> None:
+        for span in self._spans:
+            found = volatile(span.text) if span.layer < Layer.MESSAGES else None
+            if found is not None:
+                self._notes.append(
+                    f"{span.place} has {found!r} in it: if that changes, nothing behind it is read from the "
+                    "cache. Put it into the last user message"
+                )
+
+    def _too_small(self, tokens: int) -> None:
+        self._notes.append(
+            f"~{tokens:,} tokens are less than the {self._rules.minimum:,} that {self._model} caches at least"
+        )
+
+    def _markable(self, span: Span) -> bool:
+        if span.kind in _UNMARKABLE:
+            return False
+        if self._rules.provider is Provider.OPENAI_EXPLICIT:
+            return span.layer is not Layer.TOOLS and span.role != "assistant" and span.kind == "text"
+        return not (span.kind == "text" and isinstance(span.value, Mapping) and not span.value.get("text"))
+
+    def _digest(self) -> str:
+        """One key for all requests with these tools and this system prompt."""
+        said = "\0".join(span.text for span in self._spans if span.layer < Layer.MESSAGES)
+        return f"tb-{hashlib.sha256(said.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+
+    def _saved(self, found: Sequence[Breakpoint]) -> Decimal | None:
+        price = self._price
+        if price is None or price.input is None or price.cached_input is None:
+            return None
+        if (
+            self._rules.provider is Provider.OPENAI_EXPLICIT
+            and not found
+            and "prompt_cache_options" in self._fields
+        ):
+            written = price.input * Decimal("1.25") if price.cache_write is None else price.cache_write
+            return self._total * (written - price.input) / _PER_MILLION
+        if not found:
+            return Decimal(0)
+        factor = dict(self._rules.lifetimes)[found[0].seconds]
+        return max(one.tokens for one in found) * self._gain(factor) / _PER_MILLION
+
+
+def _mark(body: dict[str, Any], one: Breakpoint, provider: Provider) -> None:
+    """Set one mark in the request."""
+    field, _, rest = one.place.partition("[")
+    if field in {"system", "instructions"} and isinstance(body.get(field), str):
+        if provider is not Provider.ANTHROPIC:
+            return
+        body[field] = [{"type": "text", "text": body[field]}]
+    if provider is Provider.ANTHROPIC:
+        name, value = "cache_control", {"type": "ephemeral"}
+        if one.seconds == ONE_HOUR:
+            value["ttl"] = "1h"
+    else:
+        name, value = "prompt_cache_breakpoint", {"mode": "explicit"}
+    number, _, inner = rest.partition("]")
+    target = body[field][int(number)]
+    if inner.startswith(".content["):
+        if isinstance(target["content"], str):
+            kind = "input_text" if field == "input" else "text"
+            target["content"] = [{"type": kind, "text": target["content"]}]
+        target = target["content"][int(inner.removeprefix(".content[").removesuffix("]"))]
+    target[name] = value
+
+
+def _lifetime(seconds: int) -> str:
+    if seconds >= ONE_HOUR and seconds % ONE_HOUR == 0:
+        return f"{seconds // ONE_HOUR} h"
+    return f"{seconds // 60} min" if seconds >= 60 and seconds % 60 == 0 else f"{seconds} s"  # noqa: PLR2004

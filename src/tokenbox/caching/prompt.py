@@ -1,0 +1,159 @@
+"""A request as its provider reads it: the spans of the prompt, in the order in which a cache compares them.
+
+Tools come first, then the system prompt, then the messages, block by block. What does not reach the model is
+left out (marks of the cache itself, sampling), and what two spellings of one request have in common is
+written in one way: a text and a list with one text block are the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final
+
+from tokenbox.content.message import InvalidMessage
+from tokenbox.content.request import Api
+
+MARKS: Final = frozenset(("cache_control", "prompt_cache_breakpoint"))
+"""Keys of a block that mark a breakpoint. They are no part of the prompt."""
+
+
+class Layer(IntEnum):
+    """A part of the prompt, in the order of the prompt. A change spoils what comes after it."""
+
+    TOOLS = 0
+    SYSTEM = 1
+    MESSAGES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One tool, or one block of the system prompt or of a message.
+
+    ``place`` is its path in the request. ``message`` is the place of its message in the list, None for what
+    is no message. ``value`` is the block without marks, ``text`` what the cache compares.
+    """
+
+    layer: Layer
+    place: str
+    role: str
+    value: Any
+    text: str
+    message: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of UTF-8."""
+        return len(self.text.encode("utf-8", "surrogatepass"))
+
+    @property
+    def kind(self) -> str:
+        """The type of the block: ``text``, ``tool_use``, ``thinking``, ..."""
+        return str(self.value.get("type", "")) if isinstance(self.value, Mapping) else "text"
+
+
+def api_of(body: Mapping[str, Any]) -> Api:
+    """Whose shape a request has. Raises :class:`InvalidMessage` for what is none of a chat."""
+    if not isinstance(body, Mapping):
+        raise InvalidMessage(
+            f"a request is a mapping, as it is sent: {{'model': ..., 'messages': [...]}}, "
+            f"not {type(body).__name__}."
+        )
+    if "messages" in body:
+        tools = body.get("tools")
+        named = isinstance(tools, Sequence) and any(
+            isinstance(t, Mapping) and "input_schema" in t for t in tools
+        )
+        marked = any("cache_control" in block for block in _blocks_with_marks(body))
+        claude = "claude" in str(body.get("model", ""))
+        return Api.MESSAGES if "system" in body or named or marked or claude else Api.CHAT
+    if "input" in body or "instructions" in body:
+        return Api.RESPONSES
+    raise InvalidMessage('a request has messages or input. For messages alone, give {"messages": [...]}.')
+
+
+def spans(body: Mapping[str, Any], api: Api | None = None) -> list[Span]:
+    """The prompt that ``body`` makes, span by span. Raises :class:`InvalidMessage`."""
+    own = api_of(body)
+    api = own if api is None else api
+    key = "input" if api is Api.RESPONSES else "messages"
+    given = body.get(key)
+    items = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    if items is None and api is Api.RESPONSES:
+        items = []
+    if not isinstance(items, Sequence) or not all(isinstance(item, Mapping) for item in items):
+        raise InvalidMessage(f"{key} is a list of mappings.")
+    found = [*_tools(body)]
+    field = {Api.MESSAGES: "system", Api.RESPONSES: "instructions"}.get(api)
+    if field is not None:
+        found += _blocks(Layer.SYSTEM, field, "system", body.get(field))
+    for number, item in enumerate(items):
+        found += _item(key, number, item)
+    return found
+
+
+def as_text(value: object) -> str:
+    """A JSON value as text. Keys keep their order: a schema with other order is another prompt."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=repr)
+
+
+def _tools(body: Mapping[str, Any]) -> Iterator[Span]:
+    for field in ("tools", "functions"):
+        tools = body.get(field)
+        for number, tool in enumerate(tools if isinstance(tools, Sequence) else ()):
+            value = _unmarked(tool)
+            yield Span(Layer.TOOLS, f"{field}[{number}]", "tool", value, as_text(_top_sorted(value)))
+
+
+def _item(key: str, number: int, item: Mapping[str, Any]) -> Iterator[Span]:
+    role = str(item.get("role", ""))
+    # A system message that the list begins with stands where other APIs have a field for it.
+    layer = Layer.SYSTEM if role in {"system", "developer"} and not number else Layer.MESSAGES
+    place = f"{key}[{number}]"
+    yield from _blocks(layer, f"{place}.content", role, item.get("content"), number)
+    beside = {
+        name: value
+        for name, value in item.items()
+        if name not in {"role", "content", *MARKS} and value is not None
+    }
+    if beside:
+        calls = beside.pop("tool_calls", None)
+        for at, call in enumerate(calls if isinstance(calls, Sequence) else ()):
+            yield Span(
+                layer, f"{place}.tool_calls[{at}]", role, call, f"{role} {as_text(_top_sorted(call))}", number
+            )
+        if beside:
+            yield Span(layer, place, role, beside, f"{role} {as_text(_top_sorted(beside))}", number)
+
+
+def _blocks(
+    layer: Layer, place: str, role: str, content: object, message: int | None = None
+) -> Iterator[Span]:
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}] if content else []
+    for number, block in enumerate(content if isinstance(content, Sequence) else ()):
+        value = _unmarked(block)
+        if isinstance(value, Mapping) and value.get("type") in {"input_text", "output_text"}:
+            value = {**value, "type": "text"}
+        yield Span(layer, f"{place}[{number}]", role, value, f"{role} {as_text(_top_sorted(value))}", message)
+
+
+def _unmarked(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {key: inner for key, inner in value.items() if key not in MARKS}
+    return value
+
+
+def _top_sorted(value: object) -> object:
+    """The keys of a block have no order to a provider; those of what is in it have."""
+    return dict(sorted(value.items())) if isinstance(value, Mapping) else value
+
+
+def _blocks_with_marks(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    messages = body.get("messages")
+    for message in messages if isinstance(messages, list | tuple) else ():
+        content = message.get("content") if isinstance(message, Mapping) else None
+        if isinstance(content, list | tuple):
+            yield from (block for block in content if isinstance(block, Mapping))

@@ -1,0 +1,96 @@
+"""What providers publish of their prompt caches, as a table with its sources and the day they were read.
+
+Sources: platform.claude.com "Prompt caching", developers.openai.com "Prompt caching", and the types of the
+SDKs anthropic 2.11 and openai 3.52, read on 2026-11-22.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from typing import Final
+
+READ_ON: Final = "2026-11-22"
+FIVE_MINUTES: Final = 300
+HALF_AN_HOUR: Final = 1_800
+ONE_HOUR: Final = 3_600
+
+
+class Provider(StrEnum):
+    """Who caches, and how a caller has a say in it."""
+
+    ANTHROPIC = "anthropic"
+    """Nothing is cached without ``cache_control`` marks."""
+    OPENAI = "openai"
+    """Automatic; a write costs nothing (models before GPT-5.6)."""
+    OPENAI_EXPLICIT = "openai-explicit"
+    """Automatic, with breakpoints of the caller's own; a write costs 1.25 times the input (GPT-5.6 on)."""
+    AUTOMATIC = "automatic"
+    """The server reuses what begins the same, and there is nothing to ask for: llama.cpp, vLLM, DeepSeek."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules for one model. Tokens and seconds.
+
+    ``minimum``: a shorter prefix is not cached, and no error says so. ``places``: breakpoints per request.
+    ``look_back``: how many blocks before a breakpoint an older entry is found; None: any. ``lifetimes``:
+    seconds since the last use, with what a write then costs, as a multiple of the price of input.
+    """
+
+    provider: Provider
+    minimum: int
+    places: int
+    look_back: int | None
+    lifetimes: tuple[tuple[int, Decimal], ...]
+
+
+# The smallest prefix that is cached, by model; the longest name that matches holds. Where sources disagree
+# (1,024 and 2,048 for Sonnet 4.6), the larger: a mark on less does nothing.
+_CLAUDE_MINIMUM: Final = {
+    "opus-5": 512,
+    "fable-5": 512,
+    "mythos-5": 512,
+    "opus-4-8": 1_024,
+    "sonnet-5": 1_024,
+    "opus-4-7": 2_048,
+    "sonnet-4-6": 2_048,
+    "opus-4-6": 4_096,
+    "opus-4-5": 4_096,
+    "haiku-4-5": 4_096,
+    "sonnet-4-5": 1_024,
+    "opus-4-1": 1_024,
+    "opus-4": 1_024,
+    "sonnet-4": 1_024,
+    "3-7-sonnet": 1_024,
+    "3-5-sonnet": 1_024,
+    "3-opus": 1_024,
+    "3-5-haiku": 2_048,
+    "3-haiku": 2_048,
+}
+_UNKNOWN_CLAUDE: Final = 4_096
+_OPENAI_MINIMUM: Final = 1_024
+_CLAUDE_LIFETIMES: Final = ((FIVE_MINUTES, Decimal("1.25")), (ONE_HOUR, Decimal(2)))
+_GPT: Final = re.compile(r"gpt-(\d+)(?:\.(\d+))?")
+_FIRST_EXPLICIT: Final = (5, 6)
+
+
+def rules_of(model: str) -> Rules:
+    """The rules of the cache that ``model`` is served with, by its name."""
+    name = model.rpartition("/")[2].lower().replace(".", "-") if "claude" in model.lower() else model.lower()
+    if "claude" in name:
+        known = sorted((key for key in _CLAUDE_MINIMUM if key in name), key=len)
+        minimum = _CLAUDE_MINIMUM[known[-1]] if known else _UNKNOWN_CLAUDE
+        return Rules(Provider.ANTHROPIC, minimum, 4, 20, _CLAUDE_LIFETIMES)
+    found = _GPT.search(name)
+    if found is not None and "oss" not in name:
+        version = int(found[1]), int(found[2] or 0)
+        if version >= _FIRST_EXPLICIT:
+            lifetimes = ((HALF_AN_HOUR, Decimal("1.25")),)
+            return Rules(Provider.OPENAI_EXPLICIT, _OPENAI_MINIMUM, 4, None, lifetimes)
+        return Rules(Provider.OPENAI, _OPENAI_MINIMUM, 0, None, ((FIVE_MINUTES, Decimal(1)),))
+    if re.search(r"(^|/)o[134](-|$)", name):
+        return Rules(Provider.OPENAI, _OPENAI_MINIMUM, 0, None, ((FIVE_MINUTES, Decimal(1)),))
+    return Rules(Provider.AUTOMATIC, 0, 0, None, ())

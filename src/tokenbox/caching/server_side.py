@@ -1,0 +1,223 @@
+"""What a provider itself takes out of a request: context editing and compaction.
+
+Anthropic's ``context_management.edits`` clear old tool results and thoughts, or compact, once the input is
+over a trigger; OpenAI's ``context_management`` compacts, and ``truncation: "auto"`` drops from the middle.
+What a model then reads is less than what was sent, so a count of the request is the most it can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenbox.caching.prompt import Span, api_of, spans
+from tokenbox.content.request import Api
+from tokenbox.integers import whole
+
+if TYPE_CHECKING:
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+# By the first words of its type; the rest is the day of its version. With the default trigger, and what is
+# kept by default (tool uses, turns with thoughts), as Anthropic publishes them.
+_DEFAULTS: Final[Mapping[str, tuple[int | None, int | None]]] = {
+    "clear_tool_uses": (100_000, 3),
+    "clear_thinking": (None, 1),
+    "compact": (150_000, None),
+    "compaction": (None, None),
+    "truncation": (None, None),
+}
+_CLEARED: Final = 16
+"""About the tokens of the line that takes the place of a cleared result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One edit that the provider makes, from ``trigger`` of ``unit`` on."""
+
+    kind: str
+    trigger: int | None
+    unit: str = "input_tokens"
+    keep: int | None = None
+    clear_at_least: int | None = None
+    exclude: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "kind": self.kind,
+            "trigger": self.trigger,
+            "unit": self.unit,
+            "keep": self.keep,
+            "clear_at_least": self.clear_at_least,
+            "exclude": list(self.exclude),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSide:
+    """What the provider does with a request of ``sent`` tokens.
+
+    ``read``: about how many of them the model reads after the edits; None where that is not known, as with a
+    summary that is yet to be written. ``compacted``: places of items that stand for what was compacted
+    before; an opaque one has a size that only the provider knows. ``unread``: places of messages before the
+    last of them, which Anthropic does not show to the model.
+    """
+
+    edits: tuple[Edit, ...]
+    compacted: tuple[str, ...]
+    unread: tuple[int, ...]
+    sent: int | None = None
+    read: int | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "edits": [edit.to_dict() for edit in self.edits],
+            "compacted": list(self.compacted),
+            "unread": list(self.unread),
+            "sent_tokens": self.sent,
+            "read_tokens": self.read,
+            "exact": False,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """An edit that an answer says was made. Tokens and uses are None where it does not say."""
+
+    kind: str
+    cleared_tokens: int | None = None
+    cleared_uses: int | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        return {"kind": self.kind, "cleared_tokens": self.cleared_tokens, "cleared_uses": self.cleared_uses}
+
+
+def server_side(body: Mapping[str, Any], tokenizer: Tokenizer | None = None) -> ServerSide:
+    """The edits that ``body`` asks its provider for, and about what is left after them.
+
+    ``tokenizer`` counts; without it no figure is given. Raises ``InvalidMessage``.
+    """
+    api = api_of(body)
+    edits, prompt = _edits(body, api), spans(body, api)
+    compacted = tuple(span.place for span in prompt if span.kind == "compaction")
+    unread = _unread(prompt) if api is Api.MESSAGES else ()
+    if tokenizer is None:
+        return ServerSide(edits, compacted, unread)
+    sizes = tokenizer.count_batch([span.text for span in prompt])
+    here = [(span, size) for span, size in zip(prompt, sizes, strict=True) if span.message not in unread]
+    sent = read = sum(size for _, size in here)
+    known = True
+    for edit in edits:
+        measured = _uses(here) if edit.unit == "tool_uses" else read
+        if edit.trigger is not None and measured <= edit.trigger:
+            continue
+        if edit.kind == "clear_tool_uses":
+            read = _cleared(here, read, edit)
+        elif edit.kind == "clear_thinking":
+            read -= _thoughts(here, edit.keep)
+        elif edit.trigger is not None:
+            known = False
+    return ServerSide(edits, compacted, unread, sent, read if known else None)
+
+
+def applied(answer: Mapping[str, Any]) -> tuple[Applied, ...]:
+    """The edits that an answer of a provider says were made, for the record."""
+    management = answer.get("context_management")
+    found = management.get("applied_edits") if isinstance(management, Mapping) else None
+    made = [
+        Applied(_kind(edit), whole(edit.get("cleared_input_tokens")), whole(edit.get("cleared_tool_uses")))
+        for edit in (found if isinstance(found, Sequence) else ())
+        if isinstance(edit, Mapping)
+    ]
+    for key in ("content", "output"):
+        items = answer.get(key)
+        made += [
+            Applied("compact")
+            for item in (items if isinstance(items, Sequence) else ())
+            if isinstance(item, Mapping) and item.get("type") == "compaction"
+        ]
+    return tuple(made)
+
+
+def _edits(body: Mapping[str, Any], api: Api) -> tuple[Edit, ...]:
+    given = body.get("context_management")
+    listed = given.get("edits") if isinstance(given, Mapping) else given
+    found = [
+        _edit(edit)
+        for edit in (listed if isinstance(listed, Sequence) and not isinstance(listed, str) else ())
+        if isinstance(edit, Mapping)
+    ]
+    if api is Api.RESPONSES and body.get("truncation") == "auto":
+        found.append(Edit("truncation", None))
+    return tuple(found)
+
+
+def _edit(edit: Mapping[str, Any]) -> Edit:
+    kind = _kind(edit)
+    trigger, keep = _DEFAULTS.get(kind, (None, None))
+    unit = "input_tokens"
+    given = edit.get("trigger")
+    if isinstance(given, Mapping):
+        trigger, unit = whole(given.get("value")), str(given.get("type", unit))
+    elif kind == "compaction":
+        trigger = whole(edit.get("compact_threshold"))
+    kept = edit.get("keep")
+    if kept == "all":
+        keep = None
+    elif isinstance(kept, Mapping):
+        keep = whole(kept.get("value"))
+    least = edit.get("clear_at_least")
+    excluded = edit.get("exclude_tools")
+    return Edit(
+        kind,
+        trigger,
+        unit,
+        keep,
+        whole(least.get("value")) if isinstance(least, Mapping) else None,
+        tuple(map(str, excluded)) if isinstance(excluded, Sequence) and not isinstance(excluded, str) else (),
+    )
+
+
+def _kind(edit: Mapping[str, Any]) -> str:
+    return str(edit.get("type", "")).rstrip("0123456789").rstrip("_")
+
+
+def _unread(prompt: Sequence[Span]) -> tuple[int, ...]:
+    last = max((span.message for span in prompt if _stands_for_the_past(span)), default=None)  # type: ignore[type-var]
+    if last is None:
+        return ()
+    return tuple(
+        sorted({span.message for span in prompt if span.message is not None and span.message < last})
+    )
+
+
+def _stands_for_the_past(span: Span) -> bool:
+    return span.kind == "compaction" and span.message is not None and bool(span.value.get("content"))
+
+
+def _uses(here: Sequence[tuple[Span, int]]) -> int:
+    return sum(span.kind in {"tool_use", "function_call"} for span, _ in here)
+
+
+def _cleared(here: Sequence[tuple[Span, int]], read: int, edit: Edit) -> int:
+    names = {
+        str(span.value.get("id")): str(span.value.get("name")) for span, _ in here if span.kind == "tool_use"
+    }
+    results = [
+        size
+        for span, size in here
+        if span.kind == "tool_result" and names.get(str(span.value.get("tool_use_id"))) not in edit.exclude
+    ]
+    old = results[: max(0, len(results) - (edit.keep or 0))]
+    saved = sum(max(0, size - _CLEARED) for size in old)
+    return read if edit.clear_at_least is not None and saved < edit.clear_at_least else read - saved
+
+
+def _thoughts(here: Sequence[tuple[Span, int]], keep: int | None) -> int:
+    if keep is None:
+        return 0
+    turns = sorted({span.message for span, _ in here if span.kind in {"thinking", "redacted_thinking"}})  # type: ignore[type-var]
+    gone = set(turns[: max(0, len(turns) - keep)])
+    return sum(
+        size for span, size in here if span.message in gone and span.kind in {"thinking", "redacted_thinking"}
+    )

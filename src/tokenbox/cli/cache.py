@@ -1,0 +1,104 @@
+"""``tokenbox cache``: what breaks a prompt cache between requests, and where breakpoints pay."""
+
+from __future__ import annotations
+
+import json
+import os
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tokenbox.cli import clock
+from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.streams import json_bytes, read_text, write_bytes, write_text
+
+if TYPE_CHECKING:
+    from tokenbox.caching import Change
+
+
+def cache(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE",
+            help="Requests as JSON, or many as JSON lines, in their order; - is standard input.",
+        ),
+    ],
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "-m", metavar="NAME", help="Instead of the model in the requests."),
+    ] = None,
+    requests: Annotated[
+        int,
+        typer.Option(
+            "--requests", min=0, metavar="N", help="How many more requests will begin like the last."
+        ),
+    ] = 10,
+    every: Annotated[
+        int, typer.Option("--every", min=0, metavar="SECONDS", help="The time between them.")
+    ] = 60,
+    marked: Annotated[
+        bool, typer.Option("--marked", help="Print the last request with its breakpoints, and nothing else.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Show what breaks a prompt cache between requests, and where breakpoints pay.
+
+    For each request after the first: the first byte that changed, why, and what to do. For the last one: the
+    breakpoints and fields to ask for, by the rules of the provider and the prices of today. Nothing is sent.
+
+    Example: tokenbox cache first.json second.json --model claude-sonnet-4-5
+    """
+    with reporting(as_json=as_json):
+        from tokenbox import config  # noqa: PLC0415  # on use
+        from tokenbox.caching import first_change, plan  # noqa: PLC0415
+        from tokenbox.caching.plan import tokenizer_for  # noqa: PLC0415
+        from tokenbox.catalog import price  # noqa: PLC0415
+
+        bodies = [body for file in files for body in _requests(file)]
+        if not bodies:
+            raise UsageProblem("there is no request in what was given.")
+        named = model or str(bodies[-1].get("model", ""))
+        tokenizer = tokenizer_for(named)
+        changes = [first_change(a, b, tokenizer) for a, b in pairwise(bodies)]
+        settings = config.load(Path.cwd(), os.environ, {})
+        paid = price(named, clock.now().date(), configured=settings.catalog_prices()) if named else None
+        before = bodies[-2] if len(bodies) > 1 else None
+        made = plan(bodies[-1], model=named, requests=requests, seconds=every, price=paid, before=before)
+        if marked:
+            write_bytes(json_bytes(made.body))
+        elif as_json:
+            found = [None if change is None else change.to_dict() for change in changes]
+            write_bytes(json_bytes({"changes": found, "plan": made.to_dict()}))
+        else:
+            lines = [_line(number, change) for number, change in enumerate(changes, 2)]
+            write_text("\n".join([*lines, made.explain()]) + "\n")
+    return Exit.OK
+
+
+def _line(number: int, change: Change | None) -> str:
+    if change is None:
+        return f"request {number}: goes on where the one before ended; all of it can be read from the cache"
+    return f"request {number}: {change}"
+
+
+def _requests(file: str) -> list[dict[str, Any]]:
+    """The requests in a file: one as JSON, a list of them, or JSON lines."""
+    text = read_text(file)
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        try:
+            found = [json.loads(line) for line in text.splitlines() if line.strip()]
+        except (ValueError, RecursionError) as error:
+            raise UsageProblem(f"{file} is neither JSON nor JSON lines: {error}.") from None
+    bodies = found if isinstance(found, list) else [found]
+    for number, body in enumerate(bodies):
+        if not isinstance(body, dict):
+            raise UsageProblem(
+                f"{file}: request {number + 1} is no JSON object. A request is as it is sent: "
+                '{"model": "...", "messages": [...]}.'
+            )
+    return bodies

@@ -1,0 +1,86 @@
+"""``tokenbox tools``: what tool schemas cost in every request, and shorter ones."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from tokenbox.cli import terminal
+from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.streams import json_bytes, read_text, write_bytes, write_error
+
+
+def tools(
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="A request as JSON, or a list of tools; - is standard input."),
+    ],
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", metavar="NAME", help="Instead of the model in the request.")
+    ] = None,
+    shorten: Annotated[
+        bool,
+        typer.Option(
+            "--shorten", help="Print the tools shortened, as JSON, to send from the first request on."
+        ),
+    ] = False,
+    budget: Annotated[
+        int | None,
+        typer.Option("--budget", "-b", min=0, metavar="TOKENS", help="With --shorten: no more than these."),
+    ] = None,
+    unused: Annotated[
+        bool,
+        typer.Option("--unused", help="With --shorten: leave out optional parameters that no call used."),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Show what each tool costs in every request, and which were never called.
+
+    --shorten sorts tools by name, leaves out titles and examples, and keeps the first sentence of each
+    description. Names, types and required parameters stay.
+
+    Example: tokenbox tools request.json --model gpt-4o
+    """
+    with reporting(as_json=as_json):
+        from tokenbox.conversation.tools import ALL_SHORTENINGS, Shortening, shorten_tools, tool_costs  # noqa: PLC0415
+
+        given, named, messages = _tools(file)
+        counter = model or named
+        if not shorten and (budget is not None or unused):
+            raise UsageProblem("--budget and --unused go with --shorten.")
+        if shorten:
+            ways = [way for way in ALL_SHORTENINGS if unused or way is not Shortening.UNUSED]
+            made = shorten_tools(given, budget, counter, messages=messages, shortenings=ways)
+            write_bytes(json_bytes(made.to_dict() if as_json else made.tools))
+            about = "" if made.exact else "~"
+            for step in made.steps:
+                write_error(
+                    f"{step.shortening.value}: {about}{step.before:,} -> {about}{step.after:,} tokens\n"
+                )
+            return Exit.OK
+        costs = tool_costs(given, counter, messages)
+        if as_json:
+            write_bytes(json_bytes(costs.to_dict()))
+            return Exit.OK
+        about = "" if costs.exact else "~"
+        rows = [(tool.name, f"{about}{tool.tokens:,}", f"{tool.calls:,}") for tool in costs.tools]
+        terminal.show(
+            terminal.table(("tool", "tokens", "calls"), [*rows, ("total", f"{about}{costs.total:,}", "")])
+        )
+    return Exit.OK
+
+
+def _tools(file: str) -> tuple[list[dict[str, Any]], str | None, list[Any]]:
+    """The tools, the model's name, and the messages whose calls count."""
+    try:
+        found = json.loads(read_text(file))
+    except (ValueError, RecursionError) as error:
+        raise UsageProblem(f"{file} is not JSON: {error}.") from None
+    body = {"tools": found} if isinstance(found, list) else found
+    given = body.get("tools") if isinstance(body, dict) else None
+    if not isinstance(given, list) or not all(isinstance(tool, dict) for tool in given):
+        raise UsageProblem(f'{file} holds no tools: give a request with "tools", or a list of tools.')
+    model, messages = body.get("model"), body.get("messages") or body.get("input")
+    return given, str(model) if model else None, messages if isinstance(messages, list) else []

@@ -1,0 +1,277 @@
+"""Tools as part of the budget: what their schemas cost in every request, and a fixed set of shortenings.
+
+The schemas of tools are sent with every request, and often cost more than the conversation. Nothing here
+changes them by itself: you ask for a shortening once, at the start of a session, and send what it returns.
+Names, types, required parameters and the values that a parameter may have are always kept.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter as Tally
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenbox.content.items import read_items
+from tokenbox.content.request import Request, read_tools
+from tokenbox.conversation.counters import counter_of
+from tokenbox.conversation.limits import overflow
+from tokenbox.errors import InvalidBudget
+from tokenbox.integers import whole
+
+if TYPE_CHECKING:
+    from tokenbox.compose.requests import RequestCounter
+    from tokenbox.conversation.counters import Counts
+
+    Tool = Mapping[str, Any]
+
+
+class Shortening(StrEnum):
+    """What may be done to schemas, in the order in which it is done."""
+
+    SORT = "sort"
+    """Tools by their names: the same set is the same prompt, whoever lists them."""
+    NOTES = "notes"
+    """Titles, examples and comments of schemas leave; no model needs them to call a tool."""
+    SENTENCES = "sentences"
+    """Descriptions keep their first sentence."""
+    UNUSED = "unused"
+    """Optional parameters leave that no call so far has used."""
+
+
+ALL_SHORTENINGS: Final = tuple(Shortening)
+_NOTES: Final = frozenset(("title", "examples", "example", "$schema", "$comment", "$id"))
+_SENTENCE: Final = re.compile(r".*?[.!?](?=\s|$)|.+", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCost:
+    """One tool: ``tokens`` are what the request would count less without it. ``calls``: how often it was."""
+
+    name: str
+    tokens: int
+    calls: int
+
+    def to_dict(self) -> dict[str, object]:
+        return {"name": self.name, "tokens": self.tokens, "calls": self.calls}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCosts:
+    """What tools cost in every request. ``total`` has what there is once for all of them, too."""
+
+    tools: tuple[ToolCost, ...]
+    total: int
+    exact: bool
+
+    @property
+    def never_called(self) -> tuple[str, ...]:
+        return tuple(tool.name for tool in self.tools if not tool.calls)
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "total": self.total,
+            "exact": self.exact,
+            "tools": [tool.to_dict() for tool in self.tools],
+            "never_called": list(self.never_called),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStep:
+    """One shortening, with the tokens of all tools before and after it."""
+
+    shortening: Shortening
+    tools: tuple[str, ...]
+    before: int
+    after: int
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "shortening": self.shortening.value,
+            "tools": list(self.tools),
+            "before": self.before,
+            "after": self.after,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ShortenedTools:
+    """Tools to send from now on, unchanged, and the record of what was done to them."""
+
+    tools: list[dict[str, Any]]
+    steps: tuple[ToolStep, ...]
+    total: int
+    exact: bool
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "total": self.total,
+            "exact": self.exact,
+            "steps": [step.to_dict() for step in self.steps],
+            "tools": self.tools,
+        }
+
+
+def tool_costs(tools: Sequence[Tool], count: Counts = None, messages: Sequence[object] = ()) -> ToolCosts:
+    """What each tool costs, largest first; ``messages`` say which were called.
+
+    ``count``: what counts, such as a model's name. Raises ``InvalidMessage`` or a ``TokenizerError``.
+    """
+    counter, calls = counter_of(count), _calls(messages)
+    whole_count, exact = _tokens(counter, tools)
+    costs = [
+        ToolCost(
+            name_of(tool),
+            whole_count - _tokens(counter, [other for other in tools if other is not tool])[0],
+            calls[name_of(tool)],
+        )
+        for tool in tools
+    ]
+    ranked = sorted(costs, key=lambda cost: (-cost.tokens, cost.name))
+    return ToolCosts(tuple(ranked), whole_count, exact)
+
+
+def shorten_tools(
+    tools: Sequence[Tool],
+    budget: int | None = None,
+    count: Counts = None,
+    *,
+    messages: Sequence[object] = (),
+    shortenings: Collection[str] = (Shortening.SORT, Shortening.NOTES, Shortening.SENTENCES),
+) -> ShortenedTools:
+    """Tools that cost less: ``shortenings`` one after the other, until they fit ``budget`` tokens.
+
+    Without a budget each is done. ``sort`` is always done where it is asked for. ``unused`` needs
+    ``messages``: parameters that their calls used stay.
+
+    Raises :class:`ContextCriticalOverflow` if the tools do not fit after all of them, ``InvalidBudget`` for
+    no such shortening or budget, and ``InvalidMessage``.
+    """
+    if budget is not None and (whole(budget) is None or budget < 0):
+        raise InvalidBudget(f"the budget of tools is a whole number of tokens, not {budget!r:.40}.")
+    try:
+        asked = {Shortening(one) for one in shortenings}
+    except ValueError:
+        known = ", ".join(Shortening)
+        raise InvalidBudget(f"shortenings are some of {known}, not {list(shortenings)!r:.80}.") from None
+    counter = counter_of(count)
+    read_tools(tools)
+    made: list[dict[str, Any]] = [dict(tool) for tool in tools]
+    total, exact = _tokens(counter, made)
+    used = _used(messages)
+    steps = []
+    for one in (known for known in ALL_SHORTENINGS if known in asked):
+        if one is not Shortening.SORT and budget is not None and total <= budget:
+            break
+        changed = (
+            sorted(made, key=name_of) if one is Shortening.SORT else [_shorter(t, one, used) for t in made]
+        )
+        after, exact = _tokens(counter, changed)
+        if changed != made and (after < total or one is Shortening.SORT):
+            touched = tuple(name_of(b) for a, b in zip(made, changed, strict=True) if a != b)
+            steps.append(ToolStep(one, touched, total, after))
+            made, total = changed, after
+    if budget is not None and total > budget:
+        named = [(f"tool {cost.name}", cost.tokens) for cost in tool_costs(made, count).tools]
+        rest = total - sum(size for _, size in named)
+        raise overflow(
+            budget,
+            total,
+            named,
+            estimate=not exact,
+            beside=[("markers of tools", rest)] if rest else [],
+            what="tools",
+        )
+    return ShortenedTools(made, tuple(steps), total, exact)
+
+
+def name_of(tool: Tool) -> str:
+    """The name of a tool, in the shape of whichever API."""
+    function = tool.get("function")
+    inner = function if isinstance(function, Mapping) else tool
+    return str(inner.get("name") or inner.get("type") or "")
+
+
+def _tokens(counter: RequestCounter, tools: Sequence[Tool]) -> tuple[int, bool]:
+    """What tools add to a request with one short message."""
+    hello = read_items([{"role": "user", "content": "hi"}])
+    with_tools = counter.count_request(Request.of_items(hello, list(tools) or None))
+    bare = counter.count_request(Request.of_items(hello))
+    return with_tools.total - bare.total, with_tools.exact and bare.exact
+
+
+def _calls(messages: Sequence[object]) -> Tally[str]:
+    items = read_items(list(messages))
+    return Tally(call.name for item in items for message in item.messages for call in message.tool_calls)
+
+
+def _used(messages: Sequence[object]) -> dict[str, set[str]]:
+    """The parameters that calls have used, by the names of tools."""
+    found: dict[str, set[str]] = {}
+    for item in read_items(list(messages)):
+        for message in item.messages:
+            for call in message.tool_calls:
+                try:
+                    arguments = json.loads(call.arguments)
+                except (ValueError, RecursionError):
+                    arguments = {}
+                keys = arguments if isinstance(arguments, Mapping) else ()
+                found.setdefault(call.name, set()).update(map(str, keys))
+    return found
+
+
+def _shorter(tool: Tool, how: Shortening, used: Mapping[str, set[str]]) -> dict[str, Any]:
+    if isinstance(tool.get("function"), Mapping):
+        return {**tool, "function": _shorter({"name": name_of(tool), **tool["function"]}, how, used)}
+    made = dict(tool)
+    key = "input_schema" if "input_schema" in made else "parameters"
+    schema = made.get(key)
+    if how is Shortening.SENTENCES and isinstance(made.get("description"), str):
+        made["description"] = first_sentence(made["description"])
+    if isinstance(schema, Mapping):
+        calls = used.get(name_of(tool))
+        made[key] = (
+            _without_unused(schema, calls or set()) if how is Shortening.UNUSED else _schema(schema, how)
+        )
+    return made
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence of a description, on one line."""
+    found = _SENTENCE.match(" ".join(text.split()))
+    return "" if found is None else found[0]
+
+
+def _schema(schema: Mapping[str, Any], how: Shortening, *, names: bool = False) -> dict[str, Any]:
+    """A schema, shortened all through. ``names``: its keys are names of parameters, which all stay."""
+    made: dict[str, Any] = {}
+    for key, value in schema.items():
+        if how is Shortening.NOTES and not names and key in _NOTES:
+            continue
+        if how is Shortening.SENTENCES and not names and key == "description" and isinstance(value, str):
+            made[key] = first_sentence(value)
+        elif isinstance(value, Mapping) and key not in _VALUES:
+            made[key] = _schema(value, how, names=not names and key in _NAMED)
+        elif isinstance(value, list) and key in _LISTED and not names:
+            made[key] = [_schema(one, how) if isinstance(one, Mapping) else one for one in value]
+        else:
+            made[key] = value
+    return made
+
+
+_NAMED: Final = frozenset(("properties", "$defs", "definitions", "patternProperties", "dependentSchemas"))
+_LISTED: Final = frozenset(("anyOf", "oneOf", "allOf", "prefixItems"))
+_VALUES: Final = frozenset(("default", "const", "enum"))
+
+
+def _without_unused(schema: Mapping[str, Any], used: Collection[str]) -> dict[str, Any]:
+    properties, required = schema.get("properties"), schema.get("required")
+    if not isinstance(properties, Mapping):
+        return dict(schema)
+    needed = set(required) if isinstance(required, Sequence) else set()
+    kept = {name: value for name, value in properties.items() if name in needed or name in used}
+    return {**schema, "properties": kept}
