@@ -107,7 +107,7 @@ _PLACES = {
     "tokenizers.protocol": ("Tokenizer", "TokenizerIdentity"),
 }
 _NAMED = (
-    *("api", "catalog", "compose", "config", "content", "conversation", "ctx", "documents", "engine"),
+    *("api", "caching", "catalog", "compose", "config", "content", "conversation", "ctx", "documents", "engine"),
     *("errors", "folder", "lcp", "ledger", "models", "policy", "proof", "providers", "render", "store"),
     "tokenizers",
 )
