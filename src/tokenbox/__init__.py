@@ -107,8 +107,20 @@ _PLACES = {
     "tokenizers.protocol": ("Tokenizer", "TokenizerIdentity"),
 }
 _NAMED = (
-    *("api", "caching", "catalog", "compose", "config", "content", "conversation", "ctx", "documents", "engine"),
-    *("errors", "folder", "lcp", "ledger", "models", "policy", "proof", "providers", "render", "store"),
+    *("api", "caching", "catalog", "compose", "config", "content", "conversation", "ctx", "documents"),
+    *(
+        "engine",
+        "errors",
+        "folder",
+        "lcp",
+        "ledger",
+        "models",
+        "policy",
+        "proof",
+        "providers",
+        "render",
+        "store",
+    ),
     "tokenizers",
 )
 _MODULES = {name: f"tokenbox.{module}" for module, names in _PLACES.items() for name in names}
