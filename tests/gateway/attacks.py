@@ -18,7 +18,7 @@ from aiohttp import web
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-WINDOW = 4_000
+WINDOW = 500
 LONG = "word " * (10 * WINDOW)
 MARK = "word word word"
 
@@ -109,7 +109,7 @@ SHAPES: dict[str, list[dict[str, Any]]] = {
             "prompt": {"id": "p", "variables": {"a": "b"}},
         },
     ],
-    COMPLETIONS: [{"prompt": "hi"}, {"prompt": ["hi", "you"], "suffix": "end"}],
+    COMPLETIONS: [{"prompt": [1, 2, 3]}, {"prompt": "hi"}, {"prompt": ["hi", "you"], "suffix": "end"}],
     EMBEDDINGS: [{"input": "hi"}, {"input": ["hi", "you"]}],
 }
 
@@ -185,7 +185,12 @@ class Server:
         app = web.Application(client_max_size=1 << 30)
         for path in SHAPES:
             app.router.add_post(path, self._run)
-        if kind == "vllm":
+        if kind == "llama.cpp":
+            for path in (CHAT, RESPONSES):
+                app.router.add_post(f"{path}/input_tokens", self._count("input_tokens"))
+            app.router.add_post(f"{MESSAGES}/count_tokens", self._count("input_tokens"))
+            app.router.add_post("/tokenize", self._tokens)
+        elif kind == "vllm":
             app.router.add_post("/tokenize", self._count("count"))
             app.router.add_post("/v1/messages/count_tokens", self._count("input_tokens"))
         elif kind == "anthropic":
@@ -215,8 +220,22 @@ class Server:
 
     def _count(self, name: str) -> Any:  # noqa: ANN401  # a handler
         async def count(request: web.Request) -> web.Response:
-            """All that such a server is sent to count, at four characters a token."""
+            """What such a server would show its model, at four characters a token."""
             body = await request.json()
-            return web.json_response({name: len(json.dumps({**body, "model": ""})) // 4})
+            shown = {key: value for key, value in body.items() if key in _SHOWN}
+            return web.json_response({name: len(json.dumps(shown)) // 4})
 
         return count
+
+    async def _tokens(self, request: web.Request) -> web.Response:
+        content = (await request.json())["content"]
+        return web.json_response({"tokens": [1] * (len(content) // 4 + 1)})
+
+
+# The fields that servers show their models; they ignore what they do not know.
+_SHOWN = frozenset(
+    (
+        *("prompt", "messages", "input", "instructions", "system", "tools", "tool_choice", "functions"),
+        *("response_format", "text", "chat_template", "chat_template_kwargs", "thinking", "reasoning"),
+    )
+)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.gateway.attacks import mutations
 from tokenbox.tokenizers.registry import get
 
 if TYPE_CHECKING:
@@ -225,3 +227,18 @@ def test_the_first_question_may_be_what_models_there_are(
     assert figures == {"context_window": 512, "max_model_len": 512, "tokenizer": "llama:/tokenize"}
     (found,) = gateway.get("/v1/capabilities").json["models"]
     assert (found["kind"], found["upstream"]) == ("llama.cpp", "llama")
+
+
+@pytest.mark.slow
+def test_an_attack_anywhere_never_makes_the_real_server_say_too_long(gateway: RunningGateway) -> None:
+    """Whatever passes fits: the server neither refuses it as too long, nor reports more than its window."""
+    passed = 0
+    for attack in islice(mutations(), 0, None, 60):
+        answer = gateway.post(attack.path, attack.body)
+        assert b"exceed_context_size" not in answer.data, attack.where
+        if answer.status != 200:
+            continue
+        passed += 1
+        usage = answer.json["usage"]
+        assert usage.get("prompt_tokens", usage.get("input_tokens")) + 5 <= 512, attack.where
+    assert passed

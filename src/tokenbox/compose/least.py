@@ -58,9 +58,14 @@ def least_of(value: Mapping[str, object], tokenizer: Tokenizer) -> int:
             stack += [(one, kind, key) for one in inner]
         elif not isinstance(inner, str):
             more += 1
-        elif kind is None or key not in _PAYLOAD:
+        elif kind is None or key not in _PAYLOAD or (kind in _FILES and _is_text(inner)):
             if key not in _IDS or not _ID.fullmatch(inner):
                 texts.append(inner)
         elif kind not in _IMAGES:
             more += len(inner) // (_AUDIO_CHARACTERS if kind in _AUDIO else _FILE_CHARACTERS)
     return more + sum(COUNTS.each(tokenizer, [text for text in texts if text]))
+
+
+def _is_text(data: str) -> bool:
+    """Whether it is the address of a text, with the text in it."""
+    return data[:64].lower().startswith("data:text/")

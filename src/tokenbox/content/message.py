@@ -201,7 +201,12 @@ class Message:
 
 def part_kind(part: Object) -> PartKind | None:
     """The kind of an image, a file or a recording; None for what is none."""
-    known = next((_PARTS.get(kind) for key, kind in part if key == "type" and isinstance(kind, str)), None)
+    return next((kind_of_part(kind) for key, kind in part if key == "type" and isinstance(kind, str)), None)
+
+
+def kind_of_part(name: str) -> PartKind | None:
+    """The kind that the ``type`` of a part names, if it is an image, a file or a recording; else None."""
+    known = _PARTS.get(name)
     return None if known is None or known[0] is PartKind.TEXT else known[0]
 
 

@@ -56,6 +56,9 @@ FREE_FIELDS: Final = frozenset(
     echo keep_alive
     """.split()  # noqa: SIM905  # fifty names read best as words
 )
+# Together they hold no more text than this; OpenAI's metadata, the largest of them, takes 9,216 characters. A
+# larger text is counted: a server nobody knows may do anything with it.
+FREE_CHARACTERS: Final = 10_000
 # Values that are the same as leaving the field out.
 _DEFAULTS: Final[Mapping[str, object]] = {
     "tool_choice": "auto",
@@ -157,14 +160,38 @@ def costly_fields(body: Mapping[str, object]) -> Object:
     """The fields that may cost tokens; None and a default are as if absent. Raises ``InvalidMessage``."""
     if not isinstance(body, Mapping):
         raise InvalidMessage(f"the fields of a request are a mapping, not {type(body).__name__}.")
-    return freeze_object(
-        {
-            key: value
-            for key, value in body.items()
-            if key not in FREE_FIELDS and value is not None and _DEFAULTS.get(key, None) != value
-        },
-        "request",
-    )
+    return freeze_object(costly(body), "request")
+
+
+def costly(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a body that may cost tokens: all but those that are free, None or a default.
+
+    Free are :data:`FREE_FIELDS`, as long as they are small.
+    """
+    are_free = characters_in([value for key, value in body.items() if key in FREE_FIELDS]) <= FREE_CHARACTERS
+    return {
+        key: value
+        for key, value in body.items()
+        if not (are_free and key in FREE_FIELDS) and value is not None and _DEFAULTS.get(key, None) != value
+    }
+
+
+def characters_in(value: object) -> int:
+    """The characters of all texts and keys in a JSON value; a number is one."""
+    size = 0
+    stack = [value]
+    while stack:
+        inner = stack.pop()
+        if isinstance(inner, str):
+            size += len(inner)
+        elif isinstance(inner, Mapping):
+            size += sum(map(len, inner))
+            stack += inner.values()
+        elif isinstance(inner, list | tuple):
+            stack += inner
+        else:
+            size += 1
+    return size
 
 
 def _api_of(body: Mapping[str, object]) -> Api:

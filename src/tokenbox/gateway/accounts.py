@@ -101,9 +101,9 @@ class QuotaAccounts:
         for quota in grant.quotas:
             bucket = Bucket.at(grant.key_id, quota, now)
             if quota.unit is Unit.TOKENS:
-                takes.append(Take(bucket, verdict.counted.count.at_most + output))
+                takes.append(Take(bucket, verdict.input_at_most + output))
                 continue
-            at_most = cost_at_most(verdict.counted.count.at_most, output, price)
+            at_most = cost_at_most(verdict.input_at_most, output, price)
             if at_most is None:
                 raise Refusal(
                     403,

@@ -16,7 +16,7 @@ from tokenbox.integers import MAX_INTEGER
 from tokenbox.policy.guard import Basis, Limits, Uncertain, guard, in_window
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tokenbox.compose.requests import Count
     from tokenbox.gateway.calls import Call
@@ -33,14 +33,16 @@ class Counted:
     """The count of a request, and who made it.
 
     ``identity``: of what counted here; None where a server did. ``missing``: why the server that counts for
-    the model did not, None if it did or there is none: such a request passes only by its bound. ``parts``:
-    the size of each message alone, where that was counted.
+    the model did not, None if it did or there is none: such a request passes only by its bound. ``unseen``:
+    input that nobody has counted, as the request only names it. ``parts``: the size of each message alone,
+    where that was counted.
     """
 
     count: Count
     source: str
     identity: TokenizerIdentity | None = None
     missing: str | None = None
+    unseen: str | None = None
     parts: tuple[int, ...] | None = None
 
     @property
@@ -91,7 +93,21 @@ class Verdict:
         guarded = self.guarded
         if self.counted.missing is None or guarded is None or guarded.ok:
             return False
+        return guarded.basis is not Basis.TOTAL and self.counted.unseen is None
+
+    @property
+    def is_unseen(self) -> bool:
+        """Whether it is refused only because of input that nobody has counted."""
+        guarded = self.guarded
+        if self.counted.unseen is None or guarded is None or guarded.ok:
+            return False
         return guarded.basis is not Basis.TOTAL
+
+    @property
+    def input_at_most(self) -> int:
+        """The most input it may be charged for. Of input that nobody counted, that is the window."""
+        at_most, window = self.counted.count.at_most, self.model.context_window
+        return at_most if self.counted.unseen is None or window is None else min(at_most, window)
 
     def figures(self) -> dict[str, object]:
         """Everything about the decision, for the answer, the proof and the log."""
@@ -113,6 +129,8 @@ class Verdict:
         }
         if self.counted.missing is not None:
             found["missing"] = self.counted.missing
+        if self.counted.unseen is not None:
+            found["unseen"] = self.counted.unseen
         if count.largest is not None:
             found["largest_prompt"] = count.largest
         if self.guarded is not None:
@@ -126,7 +144,7 @@ def judge(
     """The guard's answer for a request. The output reserved is what the request asks for.
 
     An answer has a token at least: servers refuse a prompt that fills the window. Where the server that
-    counts did not answer, only the bound counts.
+    counts did not answer, only the bound counts; input that nobody counted has none.
     """
     stated = model.reserve_output if call.max_output is None else call.max_output
     reserved = max(1, stated or 0) if call.protocol.output_keys else 0
@@ -139,7 +157,9 @@ def judge(
         model.max_input,
         model.sources,
     )
-    rule = uncertain if counted.missing is None else Uncertain.BOUND
+    rule = uncertain
+    if counted.missing is not None or (counted.unseen is not None and uncertain is not Uncertain.ALLOW):
+        rule = Uncertain.BOUND
     return Verdict(counted, reserved, model, mode, guard(counted.count, limits, rule))
 
 
@@ -163,16 +183,22 @@ def _least(one: int | None, other: int | None) -> int | None:
     return min((figure for figure in (one, other) if figure is not None), default=None)
 
 
-def with_output_limit(call: Call, verdict: Verdict, key: str) -> tuple[Call, Verdict]:
+def with_output_limit(call: Call, verdict: Verdict, heeded: Sequence[str]) -> tuple[Call, Verdict]:
     """The call with an output limit, for a key with a quota: nothing else bounds what it may use.
 
-    ``key`` is what the server calls it in a chat. Whatever else says that there is no limit is replaced.
+    ``heeded``: the names for it that the server heeds, the one to use first. Whatever else says that there is
+    no limit is replaced.
     """
-    if call.max_output is not None or not call.protocol.output_keys:
+    if not call.protocol.output_keys:
         return call, verdict
+    own, most = heeded[0], call.max_output
+    if most is not None:
+        if any(call.body.get(name) is not None for name in heeded):
+            return call, verdict
+        # It is limited only by a name that this server ignores.
+        return call.with_body({**call.body, own: most}), verdict
     left = verdict.remaining
     most = OUTPUT_UNDER_QUOTA if left is None else max(1, min(OUTPUT_UNDER_QUOTA, verdict.reserved + left))
-    own = key if call.protocol.name == "chat" else call.protocol.output_keys[0]
     unlimited = {name: most for name in call.protocol.output_keys if call.body.get(name) is not None}
     bounded = call.with_body({**call.body, **unlimited, own: most})
     uncertain = Uncertain.MARGIN if verdict.guarded is None else verdict.guarded.uncertain
@@ -192,6 +218,15 @@ def refusal_of(call: Call, verdict: Verdict) -> Refusal:
             f"How much the model {call.model!r} can take is not known, so nothing can be promised. The "
             f"operator sets it: [models.{call.model!r}] max_ctx in the configuration, or the mode observe.",
             "model",
+            verdict.figures(),
+        )
+    if verdict.is_unseen:
+        return Refusal(
+            400,
+            "input_not_countable",
+            f"The request cannot be counted: {verdict.counted.unseen}, and the upstream's count does not "
+            'cover that. Send its text, or the operator sets policy.uncertain to "allow".',
+            call.protocol.input_key,
             verdict.figures(),
         )
     if verdict.is_missing_count:

@@ -34,7 +34,7 @@ from tokenbox.gateway.asgi import (
     Send,
     json_bytes,
 )
-from tokenbox.gateway.calls import Call, read_call, read_in_time
+from tokenbox.gateway.calls import Call, check_query, read_call, read_in_time
 from tokenbox.gateway.models import not_served
 from tokenbox.gateway.protocols import PROTOCOLS, Style
 from tokenbox.gateway.refusals import Refusal
@@ -202,6 +202,7 @@ class Request:
     async def _run(self) -> None:
         services, limits = self.services, self.services.settings.limits
         grant = self.grant = await services.door.admit(self.incoming)
+        check_query(self.incoming.query)
         data = await self.incoming.body(limits.body, limits.body_seconds)
         with Presence(self.incoming.client, self.outcome):
             call = self.call = self.asked = await read_in_time(
@@ -216,7 +217,7 @@ class Request:
             if mode is not Mode.OBSERVE and not verdict.fits:
                 call = self.call = await self._fitted(call, upstream, verdict, grant)
             if grant.quotas:
-                call, self.verdict = with_output_limit(call, self.verdict, upstream.limit_key)
+                call, self.verdict = with_output_limit(call, self.verdict, upstream.heeded_limits(call))
                 self.call = call
             await self._proven(None)
             async with services.accounts.reserved(self, grant) as account:
@@ -269,7 +270,8 @@ class Request:
     async def _fitted(self, call: Call, upstream: Upstream, verdict: Verdict, grant: Grant) -> Call:
         """The call made to fit, in the mode ``fit``; else a refusal."""
         assert self.use is not None  # noqa: S101  # judged before
-        if verdict.mode is not Mode.FIT or verdict.budget is None or verdict.is_missing_count:
+        cannot = verdict.is_missing_count or verdict.is_unseen
+        if verdict.mode is not Mode.FIT or verdict.budget is None or cannot:
             raise refusal_of(call, await self._with_parts(call, verdict, self.use))
         fitted = await self.services.fitting.fit(call, upstream, self.use, verdict, grant, self.tried)
         if fitted is None:

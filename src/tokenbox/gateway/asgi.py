@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -54,6 +55,8 @@ class Client(Protocol):
     is_late: bool
 
 
+_UTF_8 = re.compile(rb"""charset="?(?:utf-?8|us-ascii)"?(?![^\s;,"])""")
+
 # Where the server puts it in a request's scope.
 CLIENT = "tokenbox.client"
 
@@ -95,6 +98,10 @@ class Incoming:
         if encoding.lower() != b"identity":
             shown = encoding[:40].decode("latin-1")
             raise BodyEncoded(f"the body is encoded as {shown}, which is not taken. Send it as it is.")
+        # Read in another character set, the same bytes are another body (RFC 8259, 8.1).
+        named = self.headers.get(b"content-type", b"").lower()
+        if b"charset" in named and len(_UTF_8.findall(named)) != named.count(b"charset"):
+            raise BodyEncoded("the body has to be UTF-8: its content-type says something else.")
         announced = self.headers.get(b"content-length", b"0")
         if announced.isdigit() and int(announced) > limit:
             raise self._too_large(limit)

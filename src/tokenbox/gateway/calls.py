@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import parse_qsl
 
 from tokenbox.gateway.refusals import Refusal
 
@@ -23,6 +24,7 @@ Headers = tuple[tuple[bytes, bytes], ...]
 # RFC 8785 and every client are exact up to here; no limit of output is larger.
 _MAX_INTEGER = 2**53 - 1
 _LONGEST_NAME = 256
+_LONGEST_QUERY = 2_048
 # Of larger bodies, the values may be so many that reading them takes long: in a thread, it holds nobody up.
 _INLINE = 65_536
 _READERS = ThreadPoolExecutor(2, "tokenbox-read")
@@ -115,7 +117,10 @@ def read_call(protocol: Protocol, data: bytes, limits: Limits, client_auth: Head
         check_keys(body)
         raise bad("model is missing: it names the model that is to answer.", "model")
     if not _is_name(model):
-        raise bad(f"model is a name of at most {_LONGEST_NAME} printable characters.", "model")
+        raise bad(
+            f"model is a name of at most {_LONGEST_NAME} printable characters, without spaces around it.",
+            "model",
+        )
     check_keys(body)
     fallbacks = _fallbacks(body)
     check_service_tier(body)
@@ -279,8 +284,31 @@ def _fallbacks(body: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _is_name(value: object) -> bool:
-    """Names go to logs and databases."""
-    return isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME and value.isprintable()
+    """Names go to logs and databases. Of one with spaces around it, servers differ in whose it is."""
+    return (
+        isinstance(value, str)
+        and 0 < len(value) <= _LONGEST_NAME
+        and value.isprintable()
+        and value == value.strip()
+    )
+
+
+def check_query(query: bytes) -> None:
+    """Refuse what belongs into the body, which is what is counted (400), and a long text (414).
+
+    The query goes on to the upstream, for what it is used for: versions and betas of an API.
+    """
+    if not query:
+        return
+    if len(query) > _LONGEST_QUERY:
+        raise Refusal(
+            414,
+            "query_too_long",
+            f"The query has {len(query):,} bytes; at most {_LONGEST_QUERY:,} are taken. Send it in the body.",
+        )
+    for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+        if (known := _FOLDED.get(name.partition("[")[0].casefold())) is not None:
+            raise bad(f"{known} is in the query. Send it in the body.", known)
 
 
 def check_service_tier(body: Mapping[str, Any]) -> None:

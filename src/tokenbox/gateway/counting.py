@@ -18,13 +18,15 @@ from tokenbox.compose.least import least_of
 from tokenbox.compose.requests import By, Count
 from tokenbox.content.items import texts_in
 from tokenbox.content.message import InvalidMessage
-from tokenbox.content.request import FREE_FIELDS, costly_fields, read_request
+from tokenbox.content.request import FREE_CHARACTERS, characters_in, costly, costly_fields, read_request
 from tokenbox.conversation.calibration import Counted as CountedFor
 from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.conversation.pieces import MEDIA
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.admission import Counted
 from tokenbox.gateway.refusals import Refusal
+from tokenbox.gateway.unseen import has_marks, unseen_input
+from tokenbox.integers import MAX_INTEGER
 from tokenbox.providers.memory import Outcome
 from tokenbox.providers.server import count_request
 from tokenbox.providers.shapes import at
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from tokenbox.gateway.settings import Limits
     from tokenbox.gateway.upstream import Upstream
     from tokenbox.models import ModelUse
+    from tokenbox.providers.kinds.kind import RequestCount
     from tokenbox.providers.memory import Reply
     from tokenbox.providers.server import ServerCount
     from tokenbox.tokenizers.protocol import Tokenizer
@@ -52,8 +55,13 @@ _COUNTERS = ThreadPoolExecutor(max(2, os.cpu_count() or 2), thread_name_prefix="
 INLINE = 32_768
 # Questions to an upstream at a time, for one request of several prompts.
 BATCH = 32
-# What makes it worth looking for images and files in messages.
-_MEDIA_MARKS = (b"image", b"audio", b"file", b"document", b"video")
+# What a server's count of the whole body covers; a large text elsewhere may be read by a server nobody knows.
+_IN_WHOLE = frozenset(
+    (
+        *("messages", "input", "instructions", "system", "tools", "tool_choice", "functions", "thinking"),
+        *("response_format", "json_schema", "text", "chat_template_kwargs", "reasoning", "output_config"),
+    )
+)
 _OK = 200
 _MISSING = {
     Outcome.NOT_NOW: "it is not available just now",
@@ -74,25 +82,34 @@ class RequestCounting:
     async def count(self, call: Call, upstream: Upstream, use: ModelUse) -> Counted:
         """The count of the whole. Raises :class:`Refusal` for what cannot be counted at all."""
         try:
-            return await self._count(call, upstream, use)
+            counted, way = await self._count(call, upstream, use)
         except TokenboxError as error:
             raise Refusal(400, error.code, error.message) from None
+        unseen = _unseen(call, way)
+        if unseen is None:
+            return counted
+        count = replace(counted.count, exact=False, at_most=MAX_INTEGER)
+        return replace(counted, count=count, unseen=unseen)
 
-    async def _count(self, call: Call, upstream: Upstream, use: ModelUse) -> Counted:
+    async def _count(
+        self, call: Call, upstream: Upstream, use: ModelUse
+    ) -> tuple[Counted, RequestCount | None]:
+        """The count, and the server's way by which it was made, if it was."""
         kind = upstream.kind
         if _is_ids_only(call):
-            return await self._ids(call, upstream, use)
+            return await self._ids(call, upstream, use), None
         if use.exact or kind is None or call.protocol.api not in kind.counts:
-            return await self._checked(call, upstream, use, await self._here(call, upstream, use))
+            return await self._checked(call, upstream, use, await self._here(call, upstream, use)), None
         there = await self._there(call, upstream, use)
-        if isinstance(there, Counted):
-            return await self._checked(call, upstream, use, there)
+        if not isinstance(there, Outcome):
+            counted, way = there
+            return await self._checked(call, upstream, use, counted), way
         here = await self._here(call, upstream, use)
         if there is Outcome.UNSUPPORTED:
-            return await self._checked(call, upstream, use, here)
+            return await self._checked(call, upstream, use, here), None
         missing = f"the upstream {upstream.name!r} counts for {call.model[:100]!r}, and {_MISSING[there]}"
         bounded = await self._bounded(call, use, here.count.total)
-        return replace(here, count=replace(here.count, exact=False, at_most=bounded), missing=missing)
+        return replace(here, count=replace(here.count, exact=False, at_most=bounded), missing=missing), None
 
     async def parts(self, call: Call, use: ModelUse) -> tuple[int, ...]:
         """About what each message or prompt is alone."""
@@ -149,13 +166,15 @@ class RequestCounting:
         largest = max(sizes) if len(sizes) > 1 else None
         counted = Count(sum(sizes), exact=True, at_most=sum(sizes), by=By.TEXT, largest=largest)
         rest = {key: value for key, value in call.body.items() if key != call.protocol.input_key}
-        if rest.keys() <= FREE_FIELDS:
+        if not costly(rest):
             return Counted(counted, "the request's own tokens", use.counter.identity)
         return await self._here(call, upstream, use)
 
     # There.
 
-    async def _there(self, call: Call, upstream: Upstream, use: ModelUse) -> Counted | Outcome:
+    async def _there(
+        self, call: Call, upstream: Upstream, use: ModelUse
+    ) -> tuple[Counted, RequestCount] | Outcome:
         """The upstream's own count; else why there is none."""
         if call.protocol.takes_prompts:
             return await self._prompts_there(call, upstream, use)
@@ -164,7 +183,9 @@ class RequestCounting:
             return reply.outcome
         return await self._completed(call, upstream, use, reply.value, [reply.value.tokens])
 
-    async def _prompts_there(self, call: Call, upstream: Upstream, use: ModelUse) -> Counted | Outcome:
+    async def _prompts_there(
+        self, call: Call, upstream: Upstream, use: ModelUse
+    ) -> tuple[Counted, RequestCount] | Outcome:
         """Each prompt alone, in batches; tokens are counted as they are."""
         prompts = call.prompts
         texts = [prompt for prompt in prompts if isinstance(prompt, str)]
@@ -173,7 +194,7 @@ class RequestCounting:
         sizes = [len(prompt) for prompt in prompts if not isinstance(prompt, str)]
         way = None
         for start in range(0, len(texts), BATCH):
-            bodies = [{**call.body, call.protocol.input_key: text} for text in texts[start : start + BATCH]]
+            bodies = [{"prompt": text, "model": call.model} for text in texts[start : start + BATCH]]
             replies = await asyncio.gather(*(self._asked(call, upstream, body) for body in bodies))
             for reply in replies:
                 if reply.value is None:
@@ -190,31 +211,33 @@ class RequestCounting:
 
     async def _completed(
         self, call: Call, upstream: Upstream, use: ModelUse, found: ServerCount, sizes: Sequence[int]
-    ) -> Counted:
+    ) -> tuple[Counted, RequestCount]:
         """A server's figure, and what of the request is not in it."""
         source, total = f"{upstream.name}:{found.way.path}", sum(sizes)
         extra, more = self._uncovered(call, use, found)
         largest = max(sizes) + extra if len(sizes) > 1 else None
         if not extra and found.way.exact:
-            return Counted(Count(total, exact=True, at_most=total, by=By.SERVER, largest=largest), source)
+            count = Count(total, exact=True, at_most=total, by=By.SERVER, largest=largest)
+            return Counted(count, source), found.way
         at_most = total + more
         if not found.way.exact:
             at_most = await self._bounded(call, use, total + extra)
-        return Counted(
-            Count(total + extra, exact=False, at_most=at_most, by=By.SERVER, largest=largest), source
-        )
+        count = Count(total + extra, exact=False, at_most=at_most, by=By.SERVER, largest=largest)
+        return Counted(count, source), found.way
 
     @staticmethod
     def _uncovered(call: Call, use: ModelUse, found: ServerCount) -> tuple[int, int]:
         """The tokens of what the server's count leaves out, at best and at most: fields, images and files."""
-        if found.way.is_whole:
-            return 0, 0
         extra = more = 0
-        sent = {*found.way.body(call.body), call.protocol.input_key}
+        sent = _sent(call, found.way)
         rest = {key: value for key, value in call.body.items() if key not in sent}
-        if not rest.keys() <= FREE_FIELDS and (fields := costly_fields(rest)):
+        if found.way.is_whole and characters_in(list(rest.values())) <= FREE_CHARACTERS:
+            return 0, 0
+        if fields := costly_fields(rest):
             extra = more = Bound(use.tokenizer).value(fields)
-        if any(mark in call.data for mark in _MEDIA_MARKS) and not call.protocol.takes_prompts:
+        if found.way.is_whole or found.way.has_media or call.protocol.takes_prompts:
+            return extra, more
+        if has_marks(call):
             media = sum(len(message.media) for message in _request(call).messages)
             extra, more = extra + media * MEDIA, more + media * _MOST_MEDIA
         return extra, more
@@ -250,6 +273,20 @@ class RequestCounting:
 _MOST_MEDIA = 50_000
 
 
+def _sent(call: Call, way: RequestCount) -> frozenset[str]:
+    """The fields of a request that a server's count has."""
+    if call.protocol.takes_prompts:
+        return frozenset((call.protocol.input_key, "model"))
+    return _IN_WHOLE | {"model"} if way.is_whole else frozenset(way.body(call.body))
+
+
+def _unseen(call: Call, way: RequestCount | None) -> str | None:
+    """The input that no count has, in words; None if there is none."""
+    if way is None:
+        return unseen_input(call)
+    return unseen_input(call, _sent(call, way), media=way.is_whole or way.has_media)
+
+
 def _request(call: Call) -> Request:
     """The request in the one shape. Raises :class:`InvalidMessage`."""
     return read_request(call.body, api=call.protocol.api, strict=False)
@@ -260,8 +297,7 @@ def count_here(call: Call, use: ModelUse) -> Count:
     count = _counted(call, use)
     if count.exact:
         return count
-    costly = {key: value for key, value in call.body.items() if key not in FREE_FIELDS}
-    least = least_of(costly, texts_of(use))
+    least = least_of(costly(call.body), texts_of(use))
     total, largest = max(count.total, least), count.largest
     if largest is not None and total > count.total:
         largest += total - count.total

@@ -221,6 +221,7 @@ class _CountedAgain:
         self._source = str(said.get("counted_by"))
         missing = said.get("missing")
         self._missing = None if missing is None else str(missing)
+        self._unseen = None if said.get("unseen") is None else str(said["unseen"])
         self._is_local = recorded.counter is not None or bool(identity["fingerprint"])
         self._identity = use.counter.identity if self._is_local else None
         self._counts = {
@@ -240,7 +241,7 @@ class _CountedAgain:
                 f"{self._source[:100]!r} counted, and the bundle does not contain its count of a request "
                 "that is tried now. Give what counts, with --tokenizer file:PATH."
             )
-        return Counted(count, self._source, self._identity, self._missing)
+        return Counted(count, self._source, self._identity, self._missing, self._unseen)
 
     async def parts(self, call: Call, use: ModelUse) -> tuple[int, ...]:
         return ()

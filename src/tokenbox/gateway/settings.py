@@ -125,7 +125,11 @@ class Settings:
         """What is set for a model itself, by its name or a pattern."""
         own = self.models.get(name)
         if own is None:
-            own = next((found for pattern, found in self.models.items() if fnmatchcase(name, pattern)), None)
+            folded = name.casefold()  # to Ollama and others, that is the same model
+            own = next(
+                (found for pattern, found in self.models.items() if fnmatchcase(folded, pattern.casefold())),
+                None,
+            )
         return _NOTHING if own is None else own
 
 

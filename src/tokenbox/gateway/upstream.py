@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, TypeVar
 
+from tokenbox.content.request import Api
 from tokenbox.gateway.asgi import json_bytes
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.providers.kinds import AUTO, UNKNOWN, find_kind
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from tokenbox.gateway.asgi import Headers
+    from tokenbox.gateway.calls import Call
     from tokenbox.gateway.settings import Limits, UpstreamSettings
     from tokenbox.providers.kinds import Kind
     from tokenbox.providers.server import Ask
@@ -87,10 +89,17 @@ class Upstream:
     def name(self) -> str:
         return self.settings.name
 
-    @property
-    def limit_key(self) -> str:
-        """What it calls the output limit of a chat: OpenAI no longer takes the name that all others do."""
-        return "max_tokens" if self.kind is None else self.kind.max_tokens_field
+    def heeded_limits(self, call: Call) -> tuple[str, ...]:
+        """What it calls the output limit of such a request, the name to use first.
+
+        In a chat, OpenAI no longer takes the name that all others do. Names of other servers are ignored.
+        """
+        kind = find_kind(UNKNOWN) if self.kind is None else self.kind
+        if call.protocol.api is Api.CHAT:
+            first = kind.max_tokens_field
+            return (first, *(name for name in kind.output_fields if name != first))
+        first = call.protocol.output_keys[0]
+        return (first, "n_predict") if kind.tokenizes else (first,)
 
     def place(self) -> Place:
         """A place at the server for as long as the context lasts."""

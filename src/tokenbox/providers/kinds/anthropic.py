@@ -45,6 +45,7 @@ register_kind(
                     only("model", "messages", "tools", *_FIELDS),
                     number("input_tokens"),
                     exact=False,
+                    has_media=True,
                 ),
             )
         },

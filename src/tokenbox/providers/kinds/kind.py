@@ -76,8 +76,9 @@ class RequestCount:
 
     ``body`` makes what is sent of the request's own body; ``read`` finds the number in the answer, or the
     rendered prompt, which ``then`` counts. A figure has what is sent, and nothing else of the request;
-    ``is_whole``: images and files too, as the server reads the body as it would to run it. ``ids``: where the
-    answer has the tokens themselves. ``is_translated``: another API's count, of what was made of the request.
+    ``has_media``: images and files, too; ``is_whole``: everything, as the server reads the body as it would
+    to run it. ``ids``: where the answer has the tokens themselves. ``is_translated``: another API's count, of
+    what was made of the request.
     """
 
     path: str
@@ -85,6 +86,7 @@ class RequestCount:
     read: Callable[[object], Any]
     exact: bool = True
     is_whole: bool = False
+    has_media: bool = False
     is_translated: bool = False
     ids: str | None = None
     then: RequestCount | None = None
@@ -125,6 +127,8 @@ class Kind:
     key_header: tuple[str, str] = ("Authorization", "Bearer ")
     headers: Mapping[str, str] = field(default_factory=dict)
     max_tokens_field: str = "max_tokens"
+    # The names for it that the server heeds in a chat.
+    output_fields: tuple[str, ...] = ("max_tokens", "max_completion_tokens")
     text_count: TextCount | None = None
     counts: Mapping[Api, tuple[RequestCount, ...]] = field(default_factory=dict)
     questions: tuple[Question, ...] = ()
@@ -159,11 +163,10 @@ def only(*names: str) -> Callable[[Mapping[str, Any]], Body]:
 
 
 def prompt_as(text_field: str, **fixed: object) -> Callable[[Mapping[str, Any]], Body]:
-    """The one prompt of a completion or an embedding."""
+    """One prompt of a completion or an embedding, which is under ``prompt`` whichever it is."""
 
     def made(body: Mapping[str, Any]) -> Body:
-        prompt = body["prompt"] if "prompt" in body else body.get("input")
-        return {text_field: prompt, "model": body.get("model"), **fixed}
+        return {text_field: body.get("prompt"), "model": body.get("model"), **fixed}
 
     return made
 

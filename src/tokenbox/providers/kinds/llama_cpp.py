@@ -65,5 +65,6 @@ register_kind(
         questions=(LISTED, Question(lambda _: "/props", _props)),
         signs=(Sign(server="llama.cpp"), Sign(owner="llamacpp")),
         tokenizes=True,
+        output_fields=("max_tokens", "max_completion_tokens", "n_predict"),
     )
 )

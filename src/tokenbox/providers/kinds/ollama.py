@@ -48,6 +48,7 @@ register_kind(
         DIALECT,
         chat_path="/api/chat",
         models_path="/api/tags",
+        output_fields=("max_tokens",),
         questions=(
             Question(lambda _: "/api/ps", _loaded),
             Question(lambda _: "/api/show", _shown, body=lambda model: {"model": model}),

@@ -38,6 +38,7 @@ register_kind(
                     _PATH,
                     only("model", "input", "tools", *_FIELDS),
                     number("input_tokens"),
+                    has_media=True,
                 ),
             ),
         },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from tokenbox.content.request import Api
@@ -61,7 +62,11 @@ register_kind(
         "sglang",
         DIALECT,
         text_count=_TEXT,
-        counts={Api.CHAT: (_CHAT,), Api.COMPLETIONS: (_PROMPT,)},
+        # Of a chat, its /tokenize is known to read no more than this.
+        counts={
+            Api.CHAT: (replace(_CHAT, body=only("model", "messages", "tools")),),
+            Api.COMPLETIONS: (_PROMPT,),
+        },
         questions=(LISTED,),
         signs=(Sign(owner="sglang"),),
     )
