@@ -203,11 +203,16 @@ def test_what_is_wrong_is_named_as_it_was_sent(gateway: RunningGateway) -> None:
         assert gateway.post(path, data).json["error"]["message"].startswith(says)
 
 
-def test_a_response_may_come_of_a_prompt_that_the_server_keeps(
-    gateway: RunningGateway, upstream: Stub
+def test_what_the_server_keeps_is_sent_where_the_operator_allows_it(
+    shared_gateways: Gateways, gateway: RunningGateway, upstream: Stub
 ) -> None:
     body = {"model": "m", "prompt": {"id": "pmpt_1"}, "previous_response_id": "resp_1"}
-    assert gateway.post("/v1/responses", body).status == 200
+    answer = gateway.post("/v1/responses", body)
+    assert (answer.status, answer.json["error"]["code"]) == (400, "input_not_countable")
+    allowing = shared_gateways(upstream.url, config='[policy]\nuncertain = "allow"\n')
+    answer = allowing.post("/v1/responses", body)
+    assert answer.status == 200
+    assert answer.headers["x-tokenbox-estimated"] == "true"
     assert upstream.seen[-1] == body
 
 

@@ -632,3 +632,29 @@ def test_no_limit_is_left_that_says_there_is_none(start_gateway: Gateways, upstr
     sent = upstream.seen[-1]
     assert sent["max_completion_tokens"] == 4096
     assert "max_tokens" not in sent  # which OpenAI's models that think refuse
+
+
+@pytest.mark.parametrize(
+    ("limit", "sent"),
+    [
+        ({"n_predict": 3}, {"n_predict": 3, "max_tokens": 3}),  # llama.cpp's own, which vLLM ignores
+        ({"max_tokens": 3}, {"max_tokens": 3}),
+        ({"max_completion_tokens": 3}, {"max_completion_tokens": 3}),
+    ],
+)
+def test_a_limit_that_the_server_ignores_is_none(
+    quoted: tuple[RunningGateway, str], upstream: Stub, limit: dict[str, int], sent: dict[str, int]
+) -> None:
+    gateway, key = quoted
+    body = {name: value for name, value in chat().items() if name != "max_tokens"}
+    assert gateway.post(PATH, {**body, **limit}, **auth(key)).status == 200
+    assert {name: value for name, value in upstream.seen[-1].items() if name not in body} == sent
+
+
+@pytest.fixture(scope="module")
+def quoted(shared_gateways: Gateways, upstream: Stub) -> tuple[RunningGateway, str]:
+    """A gateway, and a key with a quota that is never used up."""
+    database = str(shared_gateways.folder / "quoted.db")
+    key = make_key(shared_gateways, database, "--quota", "1000000000 tokens/day")
+    config = CONFIG.format(url=upstream.url)
+    return shared_gateways(options=["--database", database], config=config), key

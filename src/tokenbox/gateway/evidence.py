@@ -182,7 +182,7 @@ async def _decided_again(recorded: Recorded) -> Decided:
     if refusal is not None and refusal.code == ReplayImpossible.code:  # raised while it was counted
         raise ReplayImpossible(refusal.message)
     if isinstance(limited := recorded.arguments.get("limited"), str) and sent is not None:
-        sent, verdict = with_output_limit(sent, verdict, limited)
+        sent, verdict = with_output_limit(sent, verdict, (limited,))
     decision = Decision(asked, counted.count, sent, verdict, done, tried, refusal)
     return Decided(decision, *_policy(recorded))
 

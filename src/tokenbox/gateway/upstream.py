@@ -98,8 +98,8 @@ class Upstream:
         if call.protocol.api is Api.CHAT:
             first = kind.max_tokens_field
             return (first, *(name for name in kind.output_fields if name != first))
-        first = call.protocol.output_keys[0]
-        return (first, "n_predict") if kind.tokenizes else (first,)
+        own = call.protocol.output_keys[:1]
+        return (*own, "n_predict") if own and kind.tokenizes else own
 
     def place(self) -> Place:
         """A place at the server for as long as the context lasts."""
