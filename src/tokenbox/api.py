@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tokenbox.compose import sections as compose_sections
 from tokenbox.compose.bound import Bound
-from tokenbox.compose.remembered import COUNTS
+from tokenbox.compose.remembered import COUNTS, counted
 from tokenbox.compose.requests import By, Count, RequestCounter
 from tokenbox.content.request import read_request
 from tokenbox.conversation.markers import MarkersFormat
@@ -80,6 +80,20 @@ def count(  # each is an option of its own
         model = named if isinstance(named, str) else None
     counter = request_counter(model, tokenizer, media_tokens=media_tokens, markers=markers)
     return counter.count_request(request)
+
+
+def count_texts(
+    texts: Sequence[str], model: str | None = None, *, tokenizer: Counts | None = None
+) -> list[Count]:
+    """What each of many texts costs, in order, as :func:`count` says of one; nothing is remembered.
+
+    For texts that come once, such as the rows of a data set: several go into each call of the tokenizer.
+    Raises a ``TokenizerError`` if any of them cannot be counted.
+    """
+    counter = text_counter(model, tokenizer)
+    return [
+        _text_count(text, total, counter) for text, total in zip(texts, counted(counter, texts), strict=True)
+    ]
 
 
 def fit(  # noqa: PLR0913  # the options of `conversation.fit`, the model and proof
@@ -391,7 +405,10 @@ def section_counter(
 
 
 def _count_text(text: str, tokenizer: Tokenizer) -> Count:
-    total = COUNTS.each(tokenizer, [text])[0] if text else 0
+    return _text_count(text, COUNTS.each(tokenizer, [text])[0] if text else 0, tokenizer)
+
+
+def _text_count(text: str, total: int, tokenizer: Tokenizer) -> Count:
     exact = tokenizer.identity.exact
     at_most = total if exact else max(total, Bound(None).plain([text])[0])
     return Count(total, exact, at_most, By.TEXT)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 EPILOG = (
     "Exit status: 0 done, 2 bad usage or input, 3 what is critical does not fit, 4 refused by the policy, "
-    "130 interrupted, 1 a bug."
+    "5 rows of a batch failed, 130 interrupted, 1 a bug."
 )
 
 
@@ -38,6 +38,7 @@ COMMANDS = (
     "fit",
     "layout",
     "pack",
+    "batch",
     "diff",
     "estimate",
     "plan",

@@ -25,6 +25,7 @@ class Exit(IntEnum):
     BAD_INPUT = 2
     DOES_NOT_FIT = 3
     REFUSED = 4  # of `enforce`, and of a call that could cross the cap in dollars
+    ROWS_FAILED = 5  # of `batch`: the other rows are written
     INTERRUPTED = 130
 
 

@@ -43,16 +43,16 @@ class RememberedCounts:
     def each(self, tokenizer: Tokenizer, texts: Sequence[str]) -> list[int]:
         """The count of each text."""
         if not getattr(tokenizer, "cacheable", True):
-            return _count(tokenizer, texts)
+            return counted(tokenizer, texts)
         who = tokenizer.identity.fingerprint
         found = self._look_up([(who, text) for text in texts])
         missing = list(dict.fromkeys(text for text, count in zip(texts, found, strict=True) if count is None))
         if not missing:
             return found  # type: ignore[return-value]  # no None is left
-        counted = dict(zip(missing, _count(tokenizer, missing), strict=True))
-        for text, count in counted.items():
+        new = dict(zip(missing, counted(tokenizer, missing), strict=True))
+        for text, count in new.items():
             self._remember((who, text), count)
-        return [counted[text] if count is None else count for text, count in zip(texts, found, strict=True)]
+        return [new[text] if count is None else count for text, count in zip(texts, found, strict=True)]
 
     def whole(self, tokenizer: Tokenizer, texts: Sequence[str], separator: str) -> int:
         """The count of the texts that are not empty, joined."""
@@ -114,8 +114,8 @@ class RememberedCounts:
                 self._characters -= sum(map(len, gone))
 
 
-def _count(tokenizer: Tokenizer, texts: Sequence[str]) -> list[int]:
-    """The counts. Our own tokenizers refuse what is not Unicode; of others nobody knows."""
+def counted(tokenizer: Tokenizer, texts: Sequence[str]) -> list[int]:
+    """The counts, made now. Our own tokenizers refuse what is not Unicode; of others nobody knows."""
     if isinstance(tokenizer, CallableTokenizer) or not type(tokenizer).__module__.startswith("tokenbox."):
         for text in texts:
             utf8(text)

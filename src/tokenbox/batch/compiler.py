@@ -1,0 +1,483 @@
+"""Rows in, results out: what a :class:`BatchPlan` asks for, through :mod:`tokenbox.api` and nothing else.
+
+Rule 1: a result follows from the plan and the row alone, whatever rows are compiled beside it.
+Rule 2: an error of a row is its result. Only what ends the process gets out of here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter as Numbers
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from tokenbox import api
+from tokenbox.batch.errors import RowError, RowFailed
+from tokenbox.batch.plan import AUTO, CONTENT, BatchPlan, Decisions, Task
+from tokenbox.batch.text import json_text
+from tokenbox.errors import ContextCriticalOverflow, DocumentError, TokenboxError
+from tokenbox.tokenizers.cache import CountCache
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tokenbox.compose.requests import RequestCounter
+    from tokenbox.compose.sections import Layout
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+Row = Mapping[str, Any]
+
+# The texts of a layout come again in its whole and at its joins; those of other rows seldom do.
+_REMEMBERED = 4_096
+
+
+class RowOutcome(StrEnum):
+    """What became of a row."""
+
+    WHOLE = "whole"
+    """Everything that was given is in the result."""
+    CUT = "cut"
+    """Something was shortened or left out."""
+    REFUSED = "refused"
+    """What must stay does not fit, or the policy refuses the request."""
+    FAILED = "failed"
+    """An error of another kind."""
+
+
+# The columns that a task's results have, in order; `error` is the last of each.
+COLUMNS: Mapping[Task, tuple[str, ...]] = {
+    Task.COUNT: ("total", "exact", "digest", "error"),
+    Task.ENFORCE: ("ok", "total", "exact", "digest", "decisions", "error"),
+    Task.LAYOUT: ("text", "messages", "total", "exact", "digest", "decisions", "error"),
+    Task.FIT: ("messages", "total", "exact", "digest", "decisions", "error"),
+    **dict.fromkeys(
+        (Task.SELECT, Task.PACK, Task.RENDER), ("text", "total", "exact", "digest", "decisions", "error")
+    ),
+    Task.AUTO: ("task", "text", "messages", "total", "exact", "digest", "decisions", "error"),
+}
+
+
+def columns_of(plan: BatchPlan) -> tuple[str, ...]:
+    """The columns of the output, in order."""
+    found = COLUMNS[plan.task]
+    if plan.decisions is Decisions.NONE:
+        found = tuple(name for name in found if name != "decisions")
+    return (*plan.keep, *found)
+
+
+@dataclass(frozen=True, slots=True)
+class RowResult:
+    """What came of a row: its columns but for those that are kept of the input, and figures for the summary.
+
+    ``saved``: tokens that were given and are not in the result, None where nobody counted them.
+    """
+
+    columns: Mapping[str, object]
+    outcome: RowOutcome
+    total: int | None = None
+    exact: bool = True
+    saved: int | None = None
+
+    @classmethod
+    def failed(cls, error: TokenboxError) -> RowResult:
+        refused = isinstance(error, ContextCriticalOverflow)
+        return cls({"error": error.to_dict()}, RowOutcome.REFUSED if refused else RowOutcome.FAILED)
+
+    @property
+    def has_error(self) -> bool:
+        return self.columns.get("error") is not None
+
+
+class RowCompiler:
+    """Compiles the rows of one plan. It holds the vocabulary: make one for each process."""
+
+    def __init__(self, plan: BatchPlan) -> None:
+        self.plan = plan
+        self._cache = CountCache(_REMEMBERED)
+
+    @cached_property
+    def texts(self) -> Tokenizer:
+        """What cuts texts into tokens."""
+        return api.text_counter(self.plan.model, self.plan.counter_name)
+
+    @cached_property
+    def requests(self) -> RequestCounter:
+        """What counts messages."""
+        return api.request_counter(self.plan.model, self.plan.counter_name)
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """Who counts: the name, version and fingerprint that a manifest has."""
+        try:
+            return self.texts.identity.to_dict()
+        except TokenboxError:  # a chat format without a tokenizer of texts
+            return self.requests.identity.to_dict()
+
+    def compile(self, rows: Sequence[Row | TokenboxError]) -> list[RowResult]:
+        """The results of the rows, in order; an error in place of a row is its result."""
+        results: list[RowResult | None] = [None] * len(rows)
+        if self.plan.task is Task.COUNT:
+            self._count_texts(rows, results)
+        return [
+            self.compile_row(row) if result is None else result
+            for row, result in zip(rows, results, strict=True)
+        ]
+
+    def compile_row(self, row: Row | TokenboxError) -> RowResult:
+        """The result of one row."""
+        if isinstance(row, TokenboxError):
+            return RowResult.failed(row)
+        try:
+            task = self._task(row)
+            result = _TASKS[task](self, row)
+        except TokenboxError as error:
+            return RowResult.failed(error)
+        except (KeyboardInterrupt, SystemExit, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001  # also a panic of an engine; a bug costs its row only
+            return RowResult.failed(_bug(error))
+        if self.plan.task is not Task.AUTO:
+            return result
+        return RowResult({"task": task.value, **result.columns}, *_figures(result))
+
+    def _task(self, row: Row) -> Task:
+        if self.plan.task is not Task.AUTO:
+            return self.plan.task
+        for column, task in AUTO.items():
+            if row.get(column) is not None:
+                return task
+        raise RowError(f"the row has none of {', '.join(AUTO)}, which say what it is.", columns=_names(row))
+
+    def _count_texts(self, rows: Sequence[Row | TokenboxError], results: list[RowResult | None]) -> None:
+        """Count the rows that are texts together. If one of them cannot be counted, none is here."""
+        places: list[int] = []
+        texts: list[str] = []
+        for place, row in enumerate(rows):
+            text = None if isinstance(row, TokenboxError) else self._first(row, CONTENT[Task.COUNT])
+            if text.__class__ is str and not _is_json(text):
+                places.append(place)
+                texts.append(text)
+        try:
+            counts = api.count_texts(texts, tokenizer=self.texts)
+            for place, text, count in zip(places, texts, counts, strict=True):
+                digest = hashlib.sha256(text.encode()).hexdigest()
+                columns = {"total": count.total, "exact": count.exact, "digest": digest}
+                results[place] = RowResult(columns, RowOutcome.WHOLE, count.total, count.exact, 0)
+        except (KeyboardInterrupt, SystemExit, GeneratorExit):
+            raise
+        except BaseException:  # noqa: BLE001  # which one it was is found one by one
+            for place in places:
+                results[place] = None
+
+    # What a row has.
+
+    def _first(self, row: Row, defaults: Sequence[str]) -> Any:  # noqa: ANN401  # any JSON
+        """The content of a row: of the named column, else of the first of ``defaults`` that it has."""
+        names = defaults if self.plan.content is None else (self.plan.content,)
+        return next((value for name in names if (value := row.get(name)) is not None), None)
+
+    def content(self, row: Row, task: Task) -> Any:  # noqa: ANN401  # any JSON
+        """As above; a list may be written as JSON text. Raises :class:`RowError` where there is none."""
+        found = self._first(row, CONTENT[task])
+        if found is None:
+            names = " or ".join(CONTENT[task] if self.plan.content is None else (self.plan.content,))
+            raise RowError(
+                f"the row has no column {names}. Name the column that has the content: --content NAME.",
+                columns=_names(row),
+            )
+        return _parsed(found) if _is_json(found) else found
+
+    def text(self, row: Row, column: str | None) -> str | None:
+        """The text in a column that may be left out."""
+        if column is None:
+            return None
+        value = row.get(column)
+        if value is not None and not isinstance(value, str):
+            raise RowError(f"the column {column} has {type(value).__name__}, not text.", column=column)
+        return value
+
+    def budget(self, row: Row) -> int | None:
+        """The budget of the plan, or of the row's column."""
+        budget = self.plan.budget
+        if not isinstance(budget, str):
+            return budget
+        value = row.get(budget)
+        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 17:  # noqa: PLR2004
+            return int(value)  # a cell of CSV
+        if isinstance(value, bool) or not isinstance(value, int):
+            shown = f"{value!r:.60}"
+            raise RowError(f"the column {budget} has no number of tokens, but {shown}.", column=budget)
+        return value
+
+    def needed_budget(self, row: Row) -> int:
+        found = self.budget(row)
+        if found is None:
+            raise RowError("a row of this kind needs a budget: --budget 4000, or the name of a column.")
+        return found
+
+    def tools(self, row: Row) -> Any:  # noqa: ANN401  # checked by who takes it
+        value = row.get("tools")
+        return _parsed(value) if isinstance(value, str) and _is_json(value) else value
+
+    # What is done with it.
+
+    def count(self, row: Row) -> RowResult:
+        content = self.content(row, Task.COUNT)
+        if isinstance(content, str):
+            found = api.count(content, tokenizer=self.texts)
+        else:
+            request = {"messages": content, "tools": self.tools(row) or []}
+            found = api.count(request, tokenizer=self.requests)
+        columns = {"total": found.total, "exact": found.exact, "digest": _digest(content)}
+        return RowResult(columns, RowOutcome.WHOLE, found.total, found.exact, 0)
+
+    def fit(self, row: Row) -> RowResult:
+        messages = self.content(row, Task.FIT)
+        fitted = api.fit(messages, self.needed_budget(row), self.requests, tools=self.tools(row))
+        cut = bool(fitted.gone or fitted.shortened)
+        short = {
+            "kept": len(fitted.messages) - len(fitted.shortened),
+            "shortened": len(fitted.shortened),
+            "evicted": len(fitted.gone),
+        }
+        columns = {
+            "messages": fitted.messages,
+            "total": fitted.total,
+            "exact": fitted.exact,
+            "digest": fitted.digest,
+            **self._decided(short, lambda: fitted.to_dict()["exchanges"]),
+        }
+        saved = sum(fitted.sizes) - sum(fitted.sizes_now.values())
+        return RowResult(columns, _cut(cut=cut), fitted.total, fitted.exact, saved)
+
+    def layout(self, row: Row) -> RowResult:
+        if self.plan.content is None and row.get("sections") is not None:
+            return self._laid_out(self._document(row), as_messages=None)
+        content = self.content(row, Task.LAYOUT)
+        if not isinstance(content, str):
+            raise RowError(f"a layout takes a text, not {type(content).__name__}.")
+        system, query = self.text(row, self.plan.system), self.text(row, self.plan.query)
+        sections: list[dict[str, object]] = [
+            {"id": "system", "content": system, "role": "system"},
+            {"id": "content", "content": content, "role": "user", "shrink": 1},
+            {"id": "query", "content": query, "role": "user"},
+        ]
+        as_messages = self.plan.model is not None
+        made = api.layout(
+            [section for section in sections if section["content"] is not None],
+            self.needed_budget(row),
+            self.requests if as_messages else self.texts,
+            self.plan.separator,
+            policy=self.plan.policy,
+            reclaim=self.plan.reclaim,
+            cache=self._cache,
+        )
+        return self._laid_out(made, as_messages=as_messages)
+
+    def _document(self, row: Row) -> Layout:
+        from tokenbox.documents import parse_document  # noqa: PLC0415  # only rows that are documents
+
+        data = {name: value for name, value in row.items() if name not in self.plan.keep}
+        if _is_json(data.get("sections")):
+            data["sections"] = _parsed(data["sections"])
+        budget = self.budget(row)
+        if isinstance(self.plan.budget, str):
+            data.pop(self.plan.budget, None)
+        document = parse_document(data, base=self.plan.base, allow_outside=self.plan.allow_outside)
+        counter = None
+        if self.plan.model is not None or self.plan.tokenizer is not None:
+            roles = all(section.role is not None for section in document.sections)
+            counter = self.requests if self.plan.model is not None and roles else self.texts
+        return document.layout(budget, counter, cache=self._cache)
+
+    def _laid_out(self, made: Layout, *, as_messages: bool | None) -> RowResult:
+        messages = made.count is not None if as_messages is None else as_messages
+        exact = made.tokenizer.exact if made.count is None else made.count.exact
+        sections = made.sections
+        short = Numbers(section.decision.value for section in sections)
+        columns = {
+            "text": None if messages else made.text,
+            "messages": made.messages() if messages else None,
+            "total": made.total,
+            "exact": exact,
+            "digest": made.digest,
+            **self._decided(dict(sorted(short.items())), lambda: [one.to_dict() for one in sections]),
+        }
+        cut = any(short[decision] for decision in _SHORTER)
+        saved = sum(made.base_sizes) - sum(made.sizes)
+        return RowResult(columns, _cut(cut=cut), made.total, exact, max(0, saved))
+
+    def enforce(self, row: Row) -> RowResult:
+        from tokenbox import ctx  # noqa: PLC0415  # only this task has settings
+
+        content = self.content(row, Task.ENFORCE)
+        found = ctx.enforce(
+            cast("str", self.plan.model),
+            [content] if isinstance(content, str) else content,
+            tokenizer=self.plan.tokenizer,
+            tools=self.tools(row),
+            config=self.plan.settings,
+        )
+        short = {"over": found.why.over, "limit": found.limits.input_limit, "basis": found.why.verdict.basis}
+        columns = {
+            "ok": found.ok,
+            "total": found.tokens_in,
+            "exact": found.exact,
+            "digest": _digest([content, found.ok, found.limits.to_dict()]),
+            **self._decided(short, lambda: {"why": found.why.to_dict(), "plan": [r.say for r in found.plan]}),
+        }
+        outcome = RowOutcome.WHOLE if found.ok else RowOutcome.REFUSED
+        return RowResult(columns, outcome, found.tokens_in, found.exact, 0)
+
+    def select(self, row: Row) -> RowResult:
+        chunks = self.content(row, Task.SELECT)
+        if not isinstance(chunks, list):
+            raise RowError(f"select takes a list of chunks, not {type(chunks).__name__}.")
+        found = api.select(
+            chunks,
+            self.needed_budget(row),
+            self.text(row, self.plan.query),
+            tokenizer=self.texts,
+            separator=self.plan.separator,
+            cache=self._cache,
+        )
+        whole = [
+            {"index": one.index, "form": one.form, "size": one.size, "reason": one.reason.value}
+            for one in found.chunks
+        ]
+        columns = {
+            "text": found.text,
+            "total": found.total,
+            "exact": found.exact,
+            "digest": _digest([found.text, found.total, found.budget, whole]),
+            **self._decided({"shown": list(found.shown), "of": len(chunks)}, lambda: whole),
+        }
+        cut = any(one.form != 0 for one in found.chunks)
+        return RowResult(columns, _cut(cut=cut), found.total, found.exact, None)
+
+    def pack(self, row: Row) -> RowResult:
+        named = self.content(row, Task.PACK)
+        if not isinstance(named, str):
+            raise RowError(f"pack takes the path of a folder or file, not {type(named).__name__}.")
+        found = api.pack(
+            self._place(named),
+            self.budget(row),
+            self.text(row, self.plan.query),
+            tokenizer=self.texts,
+            mode=self.plan.mode,
+            cache=self._cache,
+        )
+        short = Numbers(file.shown.name.lower() for file in found.files)
+        columns = {
+            "text": found.text,
+            "total": found.total,
+            "exact": found.rendering.tokenizer.exact,
+            "digest": found.rendering.digest,
+            **self._decided(dict(sorted(short.items())), lambda: [file.to_dict() for file in found.files]),
+        }
+        given = sum(file.tokens or 0 for file in found.files)
+        cut = any(name != "full" and count for name, count in short.items())
+        return RowResult(
+            columns, _cut(cut=cut), found.total, found.rendering.tokenizer.exact, max(0, given - found.total)
+        )
+
+    def render(self, row: Row) -> RowResult:
+        from tokenbox.folder.manifest import read_manifest  # noqa: PLC0415  # only rows of blocks
+
+        blocks = read_manifest({"blocks": self.content(row, Task.RENDER)}, self._read)
+        found = api.render_blocks(
+            [entry.block for entry in blocks.entries],
+            self.texts,
+            self.budget(row),
+            self.plan.mode,
+            cache=self._cache,
+        )
+        short = Numbers(block.form.value for block in found.blocks)
+        exact = found.tokenizer.exact
+        columns = {
+            "text": found.text,
+            "total": found.total,
+            "exact": exact,
+            "digest": found.digest,
+            **self._decided(dict(sorted(short.items())), lambda: [block.to_dict() for block in found.blocks]),
+        }
+        saved = sum(max(0, block.base_size - block.size) for block in found.blocks)
+        cut = any(form != "full" and count for form, count in short.items())
+        return RowResult(columns, _cut(cut=cut), found.total, exact, saved)
+
+    def _decided(self, short: object, whole: Callable[[], object]) -> dict[str, object]:
+        match self.plan.decisions:
+            case Decisions.NONE:
+                return {}
+            case Decisions.SHORT:
+                return {"decisions": short}
+            case Decisions.WHOLE:
+                return {"decisions": whole()}
+
+    def _place(self, name: str) -> str:
+        """A path that a row names: in the folder of the input, unless others are allowed."""
+        from tokenbox.documents.files import FileProblemError, Files  # noqa: PLC0415
+
+        try:
+            return Files(Path(self.plan.base), allow_outside=self.plan.allow_outside).place(name)
+        except FileProblemError as problem:
+            raise DocumentError(problem.message, code=problem.code.value) from None
+
+    def _read(self, name: str) -> bytes:
+        from tokenbox.documents.files import read_bytes  # noqa: PLC0415
+
+        return read_bytes(self._place(name), name, _MAX_FILE, "are what a file of a row may have")
+
+
+_MAX_FILE = 64 << 20
+_SHORTER = ("compressed", "truncated", "dropped")
+_TASKS: Mapping[Task, Callable[[RowCompiler, Row], RowResult]] = {
+    Task.COUNT: RowCompiler.count,
+    Task.FIT: RowCompiler.fit,
+    Task.LAYOUT: RowCompiler.layout,
+    Task.ENFORCE: RowCompiler.enforce,
+    Task.SELECT: RowCompiler.select,
+    Task.PACK: RowCompiler.pack,
+    Task.RENDER: RowCompiler.render,
+}
+
+
+def _figures(result: RowResult) -> tuple[RowOutcome, int | None, bool, int | None]:
+    return result.outcome, result.total, result.exact, result.saved
+
+
+def _cut(*, cut: bool) -> RowOutcome:
+    return RowOutcome.CUT if cut else RowOutcome.WHOLE
+
+
+def _names(row: Row) -> list[str]:
+    return [str(name)[:60] for name in row][:40]
+
+
+def _is_json(value: object) -> bool:
+    """Whether a text is a JSON list: how formats without lists have messages, chunks and blocks."""
+    return isinstance(value, str) and value.startswith("[{") and value.rstrip().endswith("}]")
+
+
+def _parsed(text: str) -> Any:  # noqa: ANN401  # JSON
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _digest(value: object) -> str:
+    """SHA-256 (hex) of a text, or of a value as JSON with sorted keys."""
+    text = value if isinstance(value, str) else json_text(value, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _bug(error: BaseException) -> TokenboxError:
+    """What should never be."""
+    message = f"{type(error).__name__}: {str(error)[:500]}. This is a bug in tokenbox; please report it."
+    return RowFailed(message)

@@ -1,0 +1,216 @@
+"""A Ray cluster, or Ray on this machine: shards go to actors of Ray Data, one for each core.
+
+An actor holds the vocabulary once, reads its shards and writes them, as a worker process does; through Ray's
+object store go only the jobs and their records. So the driver and the store have the same to do for a row
+of 100 bytes as for one of 10 MB.
+
+Rule 1: actors never take all CPUs, because Ray Data's own tasks need one to go on.
+Rule 2: before a chunk is compiled, the watcher has its mark, so that it is known which row kills workers.
+Ray starts a killed actor again, wherever there is room, and gives it the job again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.batch.engines import cores
+from tokenbox.batch.errors import BatchError, WorkersFailed
+from tokenbox.batch.work import Mark, ShardRecord, compile_shard
+from tokenbox.errors import MissingExtra, TokenboxError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tokenbox.batch.plan import BatchPlan
+    from tokenbox.batch.work import Event, Job
+
+# What is asked of Ray before it is loaded: no usage statistics, no bar of its own, no dashboard.
+_ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_BACKEND_LOG_LEVEL": "fatal",
+}
+_NAMESPACE = "tokenbox"
+_QUIET_SECONDS = 0.5
+
+
+def _ray() -> Any:  # noqa: ANN401  # a module
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    try:
+        import pyarrow  # noqa: F401, ICN001, PLC0415  # which Ray Data needs
+        import ray  # noqa: PLC0415  # an extra
+    except ImportError:
+        raise MissingExtra.of("the engine ray", "ray") from None
+    import ray.data  # noqa: PLC0415
+
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    return ray
+
+
+class Watcher:
+    """Keeps the last mark of every shard. A second mark at the same rows says that a worker was killed there.
+
+    An actor of its own without a CPU, so that it outlives every worker.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: dict[int, Job] = {}
+        self._marks: dict[int, Mark] = {}
+        self._events: list[Mark] = []
+
+    def begin(self, job: Job) -> Job:
+        """The job with the strikes of its earlier tries. Raises ``WorkersFailed``."""
+        number = job.shard.number
+        if number in self._jobs:
+            job = self._jobs[number].after_kill(self._marks.get(number))
+            self._marks.pop(number, None)
+        self._jobs[number] = job
+        return job
+
+    def mark(self, mark: Mark) -> None:
+        self._marks[mark.shard] = mark
+        self._events.append(mark)
+
+    def end(self, number: int) -> None:
+        self._jobs.pop(number, None)
+        self._marks.pop(number, None)
+
+    def taken(self) -> list[Mark]:
+        """The marks since the last call."""
+        events, self._events = self._events, []
+        return events
+
+
+class ShardActor:
+    """What Ray Data calls: it holds one compiler for all its shards."""
+
+    def __init__(self, plan: BatchPlan, watcher: Any) -> None:  # noqa: ANN401  # a handle of Ray
+        from tokenbox.batch.compiler import RowCompiler  # noqa: PLC0415  # in the actor
+
+        self._plan, self._watcher = plan, watcher
+        self._compiler = RowCompiler(plan)
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """A batch of one job in, its record out, or the error that ends the run."""
+        return {"result": [pickle.dumps(self._done(pickle.loads(batch["job"][0])))]}  # noqa: S301  # our own
+
+    def _done(self, job: Job) -> Event | TokenboxError | None:
+        ray = _ray()
+        try:
+            job = ray.get(self._watcher.begin.remote(job))
+            record: Event | None = None
+            for event in compile_shard(job, self._plan, self._compiler):
+                record = event
+                if isinstance(event, Mark):
+                    told = self._watcher.mark.remote(event)
+                    if event.first < event.last:
+                        ray.get(told)
+            ray.get(self._watcher.end.remote(job.shard.number))
+        except TokenboxError as error:
+            return error
+        except ray.exceptions.RayTaskError as error:
+            return error.cause if isinstance(error.cause, TokenboxError) else BatchError(str(error))
+        return record
+
+
+class RayEngine:
+    """Compiles on the cluster at ``address``, or on a Ray of its own that ends with the run.
+
+    ``workers``: actors of one CPU each. Default: one for each CPU that the cluster has but one.
+    """
+
+    def __init__(self, workers: int | None, address: str | None) -> None:
+        self._address = address
+        self._ray = _ray()
+        self.workers = workers or max(1, cores())
+        self._given = workers is not None
+
+    def run(self, plan: BatchPlan, jobs: Sequence[Job]) -> Iterator[Event]:
+        if not jobs:
+            return
+        ray = self._ray
+        with self._connected():
+            if self._address is not None and not self._given:
+                self.workers = max(1, int(ray.cluster_resources().get("CPU", 2)) - 1)
+            watcher = ray.remote(num_cpus=0, max_restarts=0)(Watcher).remote()
+            yield from self._compiled(plan, jobs, watcher)
+
+    def _compiled(self, plan: BatchPlan, jobs: Sequence[Job], watcher: Any) -> Iterator[Event]:  # noqa: ANN401
+        import queue  # noqa: PLC0415
+        import threading  # noqa: PLC0415
+
+        ray, data = self._ray, self._ray.data
+        count = min(self.workers, len(jobs))
+        rows = data.from_items([{"job": pickle.dumps(job)} for job in jobs], override_num_blocks=len(jobs))
+        done = rows.map_batches(
+            ShardActor,
+            batch_size=1,
+            batch_format="numpy",
+            fn_constructor_kwargs={"plan": plan, "watcher": watcher},
+            compute=data.ActorPoolStrategy(size=count, max_tasks_in_flight_per_actor=2),
+            num_cpus=1,
+        )
+        results: queue.Queue[Any] = queue.Queue()
+
+        def collect() -> None:
+            try:
+                for row in done.iter_rows():
+                    results.put(pickle.loads(row["result"]))  # noqa: S301  # our own
+                results.put(None)
+            except BaseException as error:  # noqa: BLE001  # it is raised where the engine runs
+                results.put(error)
+
+        threading.Thread(target=collect, daemon=True).start()
+        while True:
+            try:
+                found = results.get(timeout=_QUIET_SECONDS)
+            except queue.Empty:
+                yield from ray.get(watcher.taken.remote())
+                continue
+            if found is None:
+                return
+            if isinstance(found, TokenboxError):
+                raise found
+            if isinstance(found, BaseException):
+                raise WorkersFailed(f"Ray ended the run: {str(found)[:500]}") from None
+            if isinstance(found, ShardRecord):
+                yield found
+
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        """Connected to the cluster; a Ray that was there before stays there."""
+        ray = self._ray
+        if ray.is_initialized():
+            yield
+            return
+        options: dict[str, Any] = {
+            "namespace": _NAMESPACE,
+            "log_to_driver": False,
+            "logging_level": logging.ERROR,
+        }
+        if self._address is None:
+            # One CPU more than the workers take, for the tasks of Ray Data: it has little to do.
+            options |= {
+                "num_cpus": self.workers + 1,
+                "include_dashboard": False,
+                "_node_ip_address": "127.0.0.1",
+            }
+        else:
+            options["address"] = self._address
+        try:
+            ray.init(
+                runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}}, **options
+            )
+        except (ConnectionError, RuntimeError, OSError) as error:
+            raise BatchError(f"there is no Ray at {self._address}: {error}.", address=self._address) from None
+        try:
+            yield
+        finally:
+            ray.shutdown()

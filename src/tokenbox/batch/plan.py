@@ -1,0 +1,176 @@
+"""What a batch does to every row, as data: workers, proofs and replays are given one :class:`BatchPlan`."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.batch.errors import InvalidPlan
+from tokenbox.compose.sections import SEPARATOR
+from tokenbox.engine.result import Policy
+from tokenbox.proof.canonical import canonical
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Self
+
+DEFAULT_TOKENIZER = "o200k_base"
+
+
+class Task(StrEnum):
+    """What is done with a row."""
+
+    COUNT = "count"
+    FIT = "fit"
+    LAYOUT = "layout"
+    ENFORCE = "enforce"
+    SELECT = "select"
+    PACK = "pack"
+    RENDER = "render"
+    AUTO = "auto"
+    """Each row says by its columns: `sections`, `messages`, `blocks`, `chunks`, `path` or `text`."""
+
+
+class Decisions(StrEnum):
+    """How much of the decisions is in the output."""
+
+    SHORT = "short"
+    WHOLE = "whole"
+    NONE = "none"
+
+
+# The columns that a task reads where --content names none, the first that a row has.
+CONTENT = {
+    Task.COUNT: ("text", "messages", "content"),
+    Task.FIT: ("messages",),
+    Task.LAYOUT: ("text", "content"),
+    Task.ENFORCE: ("messages", "text", "content"),
+    Task.SELECT: ("chunks",),
+    Task.PACK: ("path",),
+    Task.RENDER: ("blocks",),
+}
+# How `auto` tells tasks apart, the first column that a row has.
+AUTO = {
+    "sections": Task.LAYOUT,
+    "messages": Task.FIT,
+    "blocks": Task.RENDER,
+    "chunks": Task.SELECT,
+    "path": Task.PACK,
+    "text": Task.LAYOUT,
+    "content": Task.LAYOUT,
+}
+RESULT_COLUMNS = ("task", "text", "messages", "ok", "total", "exact", "digest", "decisions", "error")
+_NEEDS_BUDGET = {Task.FIT, Task.SELECT}
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """The task, its columns and its options.
+
+    ``budget``: tokens, or the name of the column that has them. ``content``, ``query``, ``system``: names of
+    columns. ``keep``: input columns that the output has too. ``base``: the folder of the files that rows
+    name; others are refused unless ``allow_outside``. ``settings``: the ``Config`` of ``enforce``;
+    what they come to is ``limits``, which is part of the digest in their place.
+    """
+
+    task: Task = Task.LAYOUT
+    budget: int | str | None = None
+    model: str | None = None
+    tokenizer: str | None = None
+    content: str | None = None
+    query: str | None = None
+    system: str | None = None
+    keep: tuple[str, ...] = ("id",)
+    decisions: Decisions = Decisions.SHORT
+    separator: str = SEPARATOR
+    policy: Policy = Policy.FACET
+    reclaim: bool = False
+    mode: str = "xml"
+    base: str = "."
+    allow_outside: bool = False
+    settings: Any = None
+    limits: str | None = None
+
+    @classmethod
+    def of(cls, **options: object) -> Self:
+        """The plan of these options, checked. Raises :class:`InvalidPlan`."""
+        known = {field.name for field in fields(cls)}
+        wrong = sorted(options.keys() - known)
+        if wrong:
+            raise InvalidPlan(f"there is no option {wrong[0]!r}. There are {', '.join(sorted(known))}.")
+        given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+        for name, kind in (("task", Task), ("decisions", Decisions), ("policy", Policy)):
+            if name in given:
+                given[name] = _one_of(kind, given[name], name)
+        if "keep" in given:
+            given["keep"] = tuple(given["keep"])
+        plan = cls(**given)
+        plan._check()
+        return plan
+
+    def _check(self) -> None:
+        budget = self.budget
+        if budget.__class__ not in (int, str, type(None)) or budget == "":
+            raise InvalidPlan(f"budget is a number of tokens or the name of a column, not {budget!r:.60}.")
+        if isinstance(budget, int) and budget < 0:
+            raise InvalidPlan(f"budget is a number of tokens, 0 or more, not {budget}.")
+        if budget is None and self.task in _NEEDS_BUDGET:
+            raise InvalidPlan(f"the task {self.task} needs a budget: --budget 4000, or the name of a column.")
+        if self.task is Task.ENFORCE and self.model is None:
+            raise InvalidPlan("the task enforce needs a model: --model gpt-4o.")
+        for name in ("content", "query", "system", "model", "tokenizer", "separator", "mode", "base"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                raise InvalidPlan(f"{name} is a text, not {value!r:.60}.")
+        clash = sorted(set(self.keep) & set(RESULT_COLUMNS))
+        if clash or len(set(self.keep)) < len(self.keep):
+            which = f"{clash[0]} is a column of the result" if clash else "a column is kept once"
+            raise InvalidPlan(f"keep {', '.join(self.keep)}: {which}. Rename it in the input.")
+
+    def to_dict(self) -> dict[str, object]:
+        """Everything that decides a row's result. Where files are is not part of it."""
+        data: dict[str, object] = {}
+        for field in fields(self):
+            if field.name not in {"base", "settings"}:
+                value = getattr(self, field.name)
+                data[field.name] = list(value) if isinstance(value, tuple) else value
+        return {name: value.value if isinstance(value, StrEnum) else value for name, value in data.items()}
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 (hex) of the canonical JSON of the plan."""
+        return hashlib.sha256(canonical(self.to_dict())).hexdigest()
+
+    @property
+    def counter_name(self) -> str | None:
+        """The tokenizer: the named one, the model's own (None), or the default."""
+        return DEFAULT_TOKENIZER if self.tokenizer is None and self.model is None else self.tokenizer
+
+    def with_limits(self) -> BatchPlan:
+        """The plan with the settings of this folder, where the task asks for them.
+
+        Raises what ``ctx.enforce`` raises for a model without a tokenizer or a known window.
+        """
+        if self.task is not Task.ENFORCE or self.model is None:
+            return self
+        from tokenbox import config, ctx  # noqa: PLC0415  # only this task has settings
+
+        settings = config.load() if self.settings is None else self.settings
+        probe = ctx.enforce(self.model, [""], tokenizer=self.tokenizer, config=settings)
+        limits = canonical({**probe.limits.to_dict(), "uncertain": probe.why.verdict.uncertain.value})
+        return replace(self, settings=settings, limits=limits.decode())
+
+
+def plan_of(record: Mapping[str, object], **also: object) -> BatchPlan:
+    """The plan that :meth:`BatchPlan.to_dict` wrote. Raises :class:`InvalidPlan`."""
+    return BatchPlan.of(**{**record, **also})
+
+
+def _one_of(kind: type[StrEnum], value: object, name: str) -> StrEnum:
+    try:
+        return kind(str(value))
+    except ValueError:
+        names = ", ".join(one.value for one in kind)
+        raise InvalidPlan(f"{name} is one of {names}, not {value!r:.60}.") from None

@@ -1,0 +1,361 @@
+"""A run: the input cut into shards, the shards compiled by an engine, the output put together.
+
+Beside the output is the folder of the run: `OUTPUT/_batch` of a folder, `OUTPUT.batch` of a file. It has
+`run.json`, which says what the run is of, a record for each shard that is done, and `summary.json`. A run
+that was killed goes on from there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.__about__ import __version__
+from tokenbox.batch.compiler import RowCompiler
+from tokenbox.batch.engines import EngineName, engine_of
+from tokenbox.batch.errors import InvalidAddress, InvalidPlan, RunDiffers
+from tokenbox.batch.joining import join_parts
+from tokenbox.batch.shards import Format, Sharded, format_of, shard_input
+from tokenbox.batch.storage import DRAFT, storage_of, unwritable
+from tokenbox.batch.summary import BatchSummary
+from tokenbox.batch.tally import Tally
+from tokenbox.batch.text import json_text
+from tokenbox.batch.work import Job, ShardRecord, file_digest, read_record
+from tokenbox.batch.writing import SUFFIX
+from tokenbox.catalog import price as price_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import date
+
+    from tokenbox.batch.plan import BatchPlan
+    from tokenbox.batch.work import Event
+    from tokenbox.catalog import Price
+
+SCHEMA = "tokenbox.batch.run/1"
+FOLDER = "_batch"
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How a run is done. None of it changes a byte of the results but ``output_format``.
+
+    ``engine``, ``workers``, ``address`` (of a Ray cluster): who compiles. ``resume``: go on with the run that
+    is there; ``overwrite``: remove it. ``fail_fast``: end at the first row with an error. ``shard_size``:
+    bytes. ``on``: the day of the price.
+    """
+
+    engine: EngineName = EngineName.AUTO
+    workers: int | None = None
+    address: str | None = None
+    resume: bool = False
+    overwrite: bool = False
+    fail_fast: bool = False
+    input_format: Format | None = None
+    output_format: Format | None = None
+    shard_size: int | None = None
+    on: date | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where a run has its files."""
+
+    output: str
+    is_folder: bool
+    format: Format
+
+    @classmethod
+    def of(cls, output: str, given: Format | None, input_format: Format) -> _Places:
+        named = format_of(output)
+        if output.endswith((".gz", ".zst")):
+            raise InvalidAddress(f"{output}: results are not compressed. Name a .jsonl file.", address=output)
+        if given is Format.FILES:
+            raise InvalidPlan("results are written as jsonl, csv or parquet, not as files.")
+        is_folder = named is None or output.endswith("/") or storage_of(output).is_folder(output)
+        otherwise = Format.JSONL if input_format is Format.FILES else input_format
+        form = given or (otherwise if is_folder or named is None else named)
+        return cls(output.rstrip("/") if is_folder else output, is_folder, form)
+
+    @property
+    def folder(self) -> str:
+        return f"{self.output}/{FOLDER}" if self.is_folder else f"{self.output}.batch"
+
+    def part(self, number: int) -> str:
+        parts = self.output if self.is_folder else f"{self.folder}/parts"
+        return f"{parts}/part-{number:05}{SUFFIX[self.format]}"
+
+    def record(self, number: int) -> str:
+        return f"{self.folder}/shards/{number:05}.json"
+
+    @property
+    def run(self) -> str:
+        return f"{self.folder}/run.json"
+
+    @property
+    def summary(self) -> str:
+        return f"{self.folder}/summary.json"
+
+
+def run(
+    source: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    plan: BatchPlan,
+    options: RunOptions | None = None,
+    *,
+    watch: Callable[[Event], object] | None = None,
+    planned: Callable[[Sharded], object] | None = None,
+) -> BatchSummary:
+    """Compile every row of ``source`` into ``output``, and return what came of it.
+
+    ``source``: a file, a folder or a pattern; ``output``: a file, or a folder of one file for each shard.
+    ``watch`` is called with every mark and record, ``planned`` with the shards once they are known. What is
+    there under ``output`` is not changed without ``resume`` or ``overwrite``.
+
+    Raises :class:`~tokenbox.batch.errors.BatchError`, ``MissingExtra``, and what the model or the tokenizer
+    raises. A row that fails is no error: its result says why.
+    """
+    options = RunOptions() if options is None else options
+    source, output = os.fspath(source), os.fspath(output)
+    began = time.monotonic()
+    plan = replace(plan.with_limits(), base=_base(source))
+    identity = RowCompiler(plan).identity
+    before = _run_there(output) if options.resume else None
+    size = options.shard_size if before is None else int(before["shard_size"])
+    sharded = shard_input(source, options.input_format, size)
+    places = _Places.of(output, options.output_format, sharded.format)
+    if planned is not None:
+        planned(sharded)
+    record = _run_record(plan, sharded, places, identity)
+    _prepare(places, record, before, options)
+    price = None if plan.model is None or options.on is None else price_of(plan.model, options.on)
+    jobs = _jobs(sharded, places, options, price, before)
+    total = sum(shard.size or 0 for shard in sharded.shards)
+    engine, name, workers = engine_of(
+        options.engine, workers=options.workers, address=options.address, size=total, shards=len(jobs)
+    )
+    done: dict[int, ShardRecord] = {}
+
+    def compile_all(wanted: Sequence[Job]) -> None:
+        for event in engine.run(plan, wanted):
+            if isinstance(event, ShardRecord):
+                done[event.number] = event
+            if watch is not None:
+                watch(event)
+
+    compile_all(jobs)
+    if not places.is_folder:
+        if any(not one.reused for one in done.values()):
+            # Of a whole output some shards are new: those that are the same have no parts any more.
+            gone = [job for job in jobs if done[job.shard.number].reused and job.assembled]
+            compile_all([replace(job, known=None, assembled=False) for job in gone])
+        _assemble(places, record, [done[number] for number in sorted(done)])
+    records = [done[number] for number in sorted(done)]
+    _remove_stale(places, len(records))
+    tally = Tally()
+    for one in records:
+        tally.merge(one.tally)
+    summary = BatchSummary(
+        task=plan.task.value,
+        input=source,
+        output=places.output,
+        engine=name.value,
+        workers=workers,
+        digest=digest_of(records),
+        shards=len(records),
+        reused=sum(one.reused for one in records),
+        skipped=sharded.skipped,
+        tally=tally,
+        seconds=time.monotonic() - began,
+        model=plan.model,
+        tokenizer=identity,
+        price=price,
+    )
+    _write(places.summary, summary.to_dict())
+    return summary
+
+
+def digest_of(records: Sequence[ShardRecord]) -> str:
+    """SHA-256 (hex) over the digests of all results, in order."""
+    return hashlib.sha256("".join(f"{one.output}\n" for one in records).encode()).hexdigest()
+
+
+def _base(source: str) -> str:
+    """The folder of the files that rows name: that of the input."""
+    storage = storage_of(source)
+    if "://" in source:
+        return "."
+    place = Path(source if "*" not in source else source.partition("*")[0] + "x")
+    return storage.full_name(str(place if place.is_dir() else place.parent))
+
+
+def _run_record(
+    plan: BatchPlan, sharded: Sharded, places: _Places, identity: Mapping[str, object]
+) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "version": __version__,
+        "plan": plan.to_dict(),
+        "tokenizer": dict(identity),
+        "input_format": sharded.format.value,
+        "output_format": places.format.value,
+        "shard_size": sharded.shard_size,
+        "output": None,
+    }
+
+
+def _run_there(output: str) -> dict[str, Any] | None:
+    """What `run.json` of the output says; None where there is none."""
+    for folder in (f"{output.rstrip('/')}/{FOLDER}", f"{output}.batch"):
+        try:
+            with storage_of(folder).open(f"{folder}/run.json") as file:
+                found = json.loads(file.read())
+        except (OSError, ValueError):
+            continue
+        if isinstance(found, dict) and found.get("schema") == SCHEMA:
+            return found
+    return None
+
+
+def _prepare(
+    places: _Places, record: dict[str, Any], before: Mapping[str, Any] | None, options: RunOptions
+) -> None:
+    """Make sure that what is there is this run, or is in nobody's way. Raises :class:`RunDiffers`."""
+    storage = storage_of(places.output)
+    try:
+        if before is not None:
+            _check_same(record, before, places.output)
+            record["output"] = before.get("output")
+            _sweep(places)
+            return
+        there = storage.is_file(places.run) or (
+            bool(storage.files(places.output)) if places.is_folder else storage.is_file(places.output)
+        )
+        if there and not options.overwrite:
+            raise RunDiffers(
+                f"{places.output} is there already. To go on with a run that was ended: --resume. "
+                "To replace it: --overwrite.",
+                output=places.output,
+            )
+        if there:
+            storage.remove(places.folder)
+            if not places.is_folder:
+                storage.remove(places.output)
+            else:
+                for name in storage.files(places.output):
+                    if name.rpartition("/")[2].startswith("part-"):
+                        storage.remove(name)
+        _write(places.run, record)
+    except OSError as error:
+        raise unwritable(places.output, error) from None
+
+
+def _check_same(record: Mapping[str, Any], before: Mapping[str, Any], output: str) -> None:
+    now, then = dict(_flat(record)), dict(_flat(before))
+    for name, value in now.items():
+        if then.get(name) != value:
+            raise RunDiffers(
+                f"{output} has a run with {name} {_shown(then.get(name))}, and this one has {_shown(value)}. "
+                "Give the same options, name another output, or replace it: --overwrite.",
+                output=output,
+                option=name,
+            )
+
+
+def _flat(record: Mapping[str, Any]) -> list[tuple[str, object]]:
+    return [
+        (inner, item)
+        for name, value in record.items()
+        if name != "output"
+        for inner, item in (value.items() if isinstance(value, dict) else [(name, value)])
+    ]
+
+
+def _shown(value: object) -> str:
+    return f"{value!r:.80}"
+
+
+def _sweep(places: _Places) -> None:
+    """Remove the drafts that a kill left."""
+    storage = storage_of(places.output)
+    for folder in (places.output if places.is_folder else f"{places.folder}/parts", places.folder):
+        for name in storage.files(folder) if storage.is_folder(folder) else ():
+            if name.rpartition("/")[2].startswith(DRAFT):
+                storage.remove(name)
+
+
+def _jobs(
+    sharded: Sharded,
+    places: _Places,
+    options: RunOptions,
+    price: Price | None,
+    before: Mapping[str, Any] | None,
+) -> list[Job]:
+    tiers = () if price is None else tuple(sorted(tier.above for tier in price.tiers))
+    # A run that was whole has its parts in the output, if that is what was written.
+    whole = None if before is None or places.is_folder else before.get("output")
+    assembled = whole is not None and file_digest(places.output) == whole
+    storage = storage_of(places.output)
+    return [
+        Job(
+            shard=shard,
+            part=storage.full_name(places.part(shard.number)),
+            record=storage.full_name(places.record(shard.number)),
+            format=places.format,
+            tiers=tiers,
+            fail_fast=options.fail_fast,
+            known=None if before is None else read_record(places.record(shard.number)),
+            assembled=assembled,
+        )
+        for shard in _absolute(sharded)
+    ]
+
+
+def _absolute(sharded: Sharded) -> list[Any]:
+    """The shards by names that a worker in another folder can open."""
+    if not sharded.shards:
+        return []
+    storage = storage_of(sharded.shards[0].files[0])
+    return [
+        replace(
+            shard,
+            files=tuple(map(storage.full_name, shard.files)),
+            root=storage.full_name(shard.root) if shard.root else "",
+        )
+        for shard in sharded.shards
+    ]
+
+
+def _assemble(places: _Places, record: dict[str, Any], records: Sequence[ShardRecord]) -> None:
+    """Put the parts into the output, all at once, unless they are there."""
+    if records and all(one.reused for one in records) and record["output"] == file_digest(places.output):
+        return
+    try:
+        digest = join_parts([places.part(one.number) for one in records], places.output, places.format)
+        _write(places.run, {**record, "output": digest})
+        storage_of(places.output).remove(f"{places.folder}/parts")
+    except OSError as error:
+        raise unwritable(places.output, error) from None
+
+
+def _remove_stale(places: _Places, count: int) -> None:
+    """Remove the parts and records of an input that was longer."""
+    storage = storage_of(places.output)
+    for pattern in (places.part, places.record):
+        number = count
+        while storage.is_file(pattern(number)):
+            storage.remove(pattern(number))
+            number += 1
+
+
+def _write(address: str, value: object) -> None:
+    try:
+        with storage_of(address).create(address) as file:
+            file.write(f"{json_text(value)}\n".encode())
+    except OSError as error:
+        raise unwritable(address, error) from None

@@ -1,0 +1,201 @@
+"""Where rows come from and results go: local files, and any address that fsspec or Arrow can open."""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
+
+from tokenbox.batch.errors import InvalidAddress
+from tokenbox.errors import MissingExtra
+from tokenbox.files import sync_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DRAFT = ".draft-"
+
+
+class Storage(Protocol):
+    """A file system. Paths are text, with ``/`` between folders. Errors are ``OSError``."""
+
+    def open(self, path: str) -> BinaryIO:
+        """The file, to read, from any place in it."""
+        ...
+
+    def size(self, path: str) -> int: ...
+
+    def is_folder(self, path: str) -> bool: ...
+
+    def is_file(self, path: str) -> bool: ...
+
+    def files(self, folder: str) -> list[str]:
+        """The paths of all files in the folder and below, in order."""
+        ...
+
+    def matching(self, pattern: str) -> list[str]:
+        """The paths that match a pattern with ``*``, in order."""
+        ...
+
+    def create(self, path: str) -> Any:  # noqa: ANN401  # a context manager of a BinaryIO
+        """A context in which the file is written; it has its name once the context ends well."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Remove a file, or a folder with all that is in it; what is not there is no error."""
+        ...
+
+    def full_name(self, path: str) -> str:
+        """The path as it is opened from another folder."""
+        ...
+
+
+class LocalStorage:
+    """The files of this machine."""
+
+    def open(self, path: str) -> BinaryIO:
+        return Path(path).open("rb")
+
+    def size(self, path: str) -> int:
+        return Path(path).stat().st_size
+
+    def is_folder(self, path: str) -> bool:
+        return Path(path).is_dir()
+
+    def is_file(self, path: str) -> bool:
+        return Path(path).is_file()
+
+    def files(self, folder: str) -> list[str]:
+        found = []
+        for place, folders, names in os.walk(folder):
+            folders.sort()
+            found += [os.path.join(place, name) for name in names]  # noqa: PTH118  # texts, by the million
+        return sorted(found)
+
+    def matching(self, pattern: str) -> list[str]:
+        return sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207  # a pattern may be absolute
+
+    @contextmanager
+    def create(self, path: str) -> Iterator[BinaryIO]:
+        whole = Path(path)
+        whole.parent.mkdir(parents=True, exist_ok=True)
+        # Of the process, so that a worker whose predecessor was killed does not meet its draft.
+        draft = whole.with_name(f"{DRAFT}{os.getpid()}-{whole.name}")
+        try:
+            with draft.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(whole)
+            sync_folder(whole.parent)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
+
+    def remove(self, path: str) -> None:
+        if Path(path).is_dir():
+            shutil.rmtree(path)
+        else:
+            Path(path).unlink(missing_ok=True)
+
+    def full_name(self, path: str) -> str:
+        return str(Path(path).absolute())
+
+
+class RemoteStorage:
+    """A file system of fsspec."""
+
+    def __init__(self, system: Any, scheme: str) -> None:  # noqa: ANN401  # fsspec has no types
+        self._system = system
+        self._scheme = scheme
+
+    def open(self, path: str) -> BinaryIO:
+        return cast("BinaryIO", self._system.open(path, "rb"))
+
+    def size(self, path: str) -> int:
+        return int(self._system.size(path))
+
+    def is_folder(self, path: str) -> bool:
+        return bool(self._system.isdir(path))
+
+    def is_file(self, path: str) -> bool:
+        return bool(self._system.isfile(path))
+
+    def files(self, folder: str) -> list[str]:
+        return sorted(self._with_scheme(name) for name in self._system.find(folder))
+
+    def matching(self, pattern: str) -> list[str]:
+        return sorted(self._with_scheme(name) for name in self._system.glob(pattern))
+
+    @contextmanager
+    def create(self, path: str) -> Iterator[BinaryIO]:
+        with suppress(OSError):  # object stores have no folders
+            self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
+        with self._system.open(path, "wb") as file:
+            yield file
+
+    def remove(self, path: str) -> None:
+        with suppress(FileNotFoundError):
+            self._system.rm(path, recursive=True)
+
+    def full_name(self, path: str) -> str:
+        return path
+
+    def _with_scheme(self, name: str) -> str:
+        return name if "://" in name else f"{self._scheme}://{name.lstrip('/')}"
+
+
+_LOCAL = LocalStorage()
+
+
+def storage_of(address: str) -> Storage:
+    """The storage that an address is in: local without ``SCHEME://``.
+
+    Raises :class:`InvalidAddress`, and ``MissingExtra`` where fsspec is not installed.
+    """
+    scheme, found, _ = address.partition("://")
+    if not found:
+        return _LOCAL
+    return _remote(scheme, address.split("/", 3)[2])
+
+
+@cache
+def _remote(scheme: str, host: str) -> Storage:
+    try:
+        import fsspec  # noqa: PLC0415  # an extra
+    except ImportError:
+        raise MissingExtra.of(f"an address such as {scheme}://", "batch") from None
+    problem: Exception
+    try:
+        return RemoteStorage(fsspec.filesystem(scheme), scheme)
+    except (ImportError, ValueError) as error:  # no package for it, or no such scheme
+        problem = error
+    try:
+        from fsspec.implementations.arrow import ArrowFSWrapper  # noqa: PLC0415
+        from pyarrow.fs import FileSystem  # noqa: PLC0415
+
+        system, _ = FileSystem.from_uri(f"{scheme}://{host}/")
+    except (ImportError, OSError, ValueError):  # an Arrow error is one of the last two
+        message = f"an address {scheme}:// cannot be opened: {problem}."
+        raise InvalidAddress(message, address=f"{scheme}://{host}"[:200]) from None
+    return RemoteStorage(ArrowFSWrapper(system), scheme)
+
+
+def unreadable(address: str, error: OSError) -> InvalidAddress:
+    """The error for an input that cannot be read."""
+    return InvalidAddress(
+        f"{address} cannot be read: {error.strerror or str(error) or type(error).__name__}.", address=address
+    )
+
+
+def unwritable(address: str, error: OSError) -> InvalidAddress:
+    """The error for an output that cannot be written."""
+    return InvalidAddress(
+        f"{address} cannot be written: {error.strerror or str(error) or type(error).__name__}. "
+        "What is written so far stays; run again with --resume.",
+        address=address,
+    )

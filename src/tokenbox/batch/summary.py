@@ -1,0 +1,120 @@
+"""What a run came to, as a value: for people a table, for programs JSON (``tokenbox schema batch``)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.ledger.money import EXACT, ZERO, money_text, per_million
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from decimal import Decimal
+
+    from tokenbox.batch.tally import Tally
+    from tokenbox.catalog import Price
+
+SCHEMA = "tokenbox.batch.summary/1"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSummary:
+    """A finished run.
+
+    ``digest``: SHA-256 (hex) over the digests of the shards, the same for every engine. ``output``: what has
+    the results; ``reused``: shards that an earlier run had done. ``seconds``: of this run. ``price``: that
+    of the model, None where there is none; ``bundle``: the id of the proof, if one was asked for.
+    """
+
+    task: str
+    input: str
+    output: str
+    engine: str
+    workers: int
+    digest: str
+    shards: int
+    reused: int
+    skipped: tuple[str, ...]
+    tally: Tally
+    seconds: float
+    model: str | None
+    tokenizer: Mapping[str, object]
+    price: Price | None = None
+    bundle: str | None = None
+
+    @property
+    def failed(self) -> int:
+        """Rows that have an error in place of a result."""
+        return self.tally.failed
+
+    @property
+    def dollars(self) -> Decimal | None:
+        """What the tokens cost as input of the model, None where it has no price. No answer is in it."""
+        if self.price is None:
+            return None
+        total = ZERO
+        for tier, tokens in self.tally.by_tier.items():
+            rate = self.price.at(tier + 1 if tier else 0).input
+            if rate is None:
+                return None
+            total = EXACT.add(total, per_million(tokens, rate))
+        return total
+
+    def to_dict(self) -> dict[str, object]:
+        """The record; its schema is :func:`summary_schema`."""
+        tally = self.tally
+        outcomes = {name: tally.outcomes[name] for name in ("whole", "cut", "refused", "failed")}
+        dollars = self.dollars
+        return {
+            "schema": SCHEMA,
+            "task": self.task,
+            "input": self.input,
+            "output": self.output,
+            "engine": self.engine,
+            "workers": self.workers,
+            "digest": self.digest,
+            "shards": {"all": self.shards, "reused": self.reused},
+            "skipped_files": list(self.skipped),
+            "rows": tally.rows,
+            "outcomes": outcomes,
+            "rows_with_errors": tally.failed,
+            "errors": dict(sorted(tally.errors.items())),
+            "tokens": {
+                "total": tally.tokens,
+                "exact": tally.exact,
+                "saved": tally.saved if not tally.unmeasured else None,
+                "saved_of_measured_rows": tally.saved,
+                "unmeasured_rows": tally.unmeasured,
+            },
+            "histogram": [
+                {
+                    "above": bound // 2 if bound > 1 else bound - 1,
+                    "at_most": bound,
+                    "rows": tally.histogram[bound],
+                }
+                for bound in sorted(tally.histogram)
+            ],
+            "model": self.model,
+            "tokenizer": dict(self.tokenizer),
+            "cost": None
+            if self.price is None
+            else {
+                "dollars": None if dollars is None else money_text(dollars),
+                "of": "input",
+                "exact": tally.exact,
+                "source": self.price.source,
+                "date": self.price.date,
+            },
+            "seconds": f"{self.seconds:.3f}",
+            "proof": self.bundle,
+        }
+
+
+def summary_schema() -> dict[str, Any]:
+    """The JSON Schema of :meth:`BatchSummary.to_dict`."""
+    schema: dict[str, Any] = json.loads(
+        files(__package__).joinpath("summary.schema.json").read_text(encoding="utf-8")
+    )
+    return schema

@@ -1,0 +1,103 @@
+"""The figures of rows, added up: of a shard, and of a whole run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tokenbox.batch.compiler import RowOutcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any, Self
+
+    from tokenbox.batch.compiler import RowResult
+
+
+@dataclass(slots=True)
+class Tally:
+    """What came of rows.
+
+    ``histogram``: how many rows have a total of at most that number of tokens, and more than the number
+    before: 0 and the powers of two. ``by_tier``: tokens by the price tier that their row reaches. ``saved``:
+    tokens that were given and are in no result; of ``unmeasured`` rows that is unknown.
+    """
+
+    rows: int = 0
+    tokens: int = 0
+    exact: bool = True
+    saved: int = 0
+    unmeasured: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    errors: Counter[str] = field(default_factory=Counter)
+    histogram: Counter[int] = field(default_factory=Counter)
+    by_tier: Counter[int] = field(default_factory=Counter)
+
+    @property
+    def failed(self) -> int:
+        """Rows that have an error in place of a result."""
+        return self.errors.total()
+
+    def add(self, results: Iterable[RowResult], tiers: Sequence[int] = ()) -> None:
+        """Count these in. ``tiers``: the numbers of input tokens above which a model costs more."""
+        for result in results:
+            self.rows += 1
+            self.outcomes[result.outcome.value] += 1
+            error = result.columns.get("error")
+            if isinstance(error, dict):
+                self.errors[str(error["code"])] += 1
+            if result.total is None:
+                continue
+            total = result.total
+            self.tokens += total
+            self.exact = self.exact and result.exact
+            self.histogram[1 << (total - 1).bit_length() if total else 0] += 1
+            self.by_tier[max((tier for tier in tiers if total > tier), default=0)] += total
+            if result.saved is None:
+                self.unmeasured += 1
+            else:
+                self.saved += result.saved
+
+    def merge(self, other: Tally) -> None:
+        self.rows += other.rows
+        self.tokens += other.tokens
+        self.exact = self.exact and other.exact
+        self.saved += other.saved
+        self.unmeasured += other.unmeasured
+        self.outcomes += other.outcomes
+        self.errors += other.errors
+        self.histogram += other.histogram
+        self.by_tier += other.by_tier
+
+    @property
+    def refused(self) -> int:
+        return self.outcomes[RowOutcome.REFUSED.value]
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "rows": self.rows,
+            "tokens": self.tokens,
+            "exact": self.exact,
+            "saved": self.saved,
+            "unmeasured": self.unmeasured,
+            "outcomes": dict(sorted(self.outcomes.items())),
+            "errors": dict(sorted(self.errors.items())),
+            "histogram": {str(bound): self.histogram[bound] for bound in sorted(self.histogram)},
+            "by_tier": {str(tier): self.by_tier[tier] for tier in sorted(self.by_tier)},
+        }
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Self:
+        """The tally that :meth:`to_dict` wrote."""
+        return cls(
+            rows=int(record["rows"]),
+            tokens=int(record["tokens"]),
+            exact=bool(record["exact"]),
+            saved=int(record["saved"]),
+            unmeasured=int(record["unmeasured"]),
+            outcomes=Counter(record["outcomes"]),
+            errors=Counter(record["errors"]),
+            histogram=Counter({int(bound): n for bound, n in record["histogram"].items()}),
+            by_tier=Counter({int(tier): n for tier, n in record["by_tier"].items()}),
+        )

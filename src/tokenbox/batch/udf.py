@@ -1,0 +1,149 @@
+"""A batch as one step of somebody's own pipeline: Ray Data, Hugging Face datasets, Daft, or anything with rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tokenbox.batch.compiler import COLUMNS, RowCompiler
+from tokenbox.batch.errors import RowError
+from tokenbox.batch.plan import BatchPlan, Decisions, Task
+from tokenbox.batch.reading import without_nulls
+from tokenbox.batch.text import json_text
+
+_TYPES = {"total": "int64", "exact": "bool", "ok": "bool"}
+
+
+class Compile:
+    """Compiles batches of rows: called with a batch, it returns the batch with the columns of the results.
+
+        dataset.map_batches(Compile, fn_constructor_args=["layout"],
+                            fn_constructor_kwargs={"budget": 4_000}, concurrency=4)       # Ray Data
+        dataset.with_format("arrow").map(Compile("layout", budget=4_000), batched=True)   # datasets
+
+    ``options`` are those of :class:`~tokenbox.batch.BatchPlan`. A batch is a mapping from names to lists or
+    arrays, an Arrow table, a data frame, or a list of rows; what is returned is of the same kind. The columns
+    are named ``prefix`` and the name in docs/batch.md; ``messages``, ``decisions`` and ``error`` are JSON. A
+    row that fails has an ``error``, and the others have their results.
+
+    It can be pickled, and is the same pickle for the same options, which is how ``datasets`` finds a result
+    that it has. Every process reads the vocabulary once, after a fork too.
+    """
+
+    def __init__(self, task: str = "layout", *, prefix: str = "compiled_", **options: object) -> None:
+        self.plan = BatchPlan.of(task=task, **options)
+        self.prefix = prefix
+        self._compiler: RowCompiler | None = None
+        self._process = 0
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"plan": self.plan, "prefix": self.prefix}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _compiler=None, _process=0)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns that it adds."""
+        shown = (n for n in COLUMNS[self.plan.task] if n != "decisions" or self.plan.decisions is not _NONE)
+        return tuple(f"{self.prefix}{name}" for name in shown)
+
+    def __call__(self, batch: Any) -> Any:  # noqa: ANN401  # of whichever library
+        """The batch with its results. Raises :class:`RowError` for what is no batch."""
+        kind = type(batch).__module__.partition(".")[0]
+        if kind == "pyarrow" and hasattr(batch, "append_column"):
+            return self._table(batch)
+        if kind == "pandas":
+            columns = self._results(batch.to_dict("records"))
+            return batch.assign(**columns)
+        if isinstance(batch, Mapping):
+            return self._mapping(batch)
+        if hasattr(batch, "to_pylist"):  # one column, of Arrow or Daft: the content
+            name = self.plan.content or _FIRST[self.plan.task]
+            found = self._results([{name: value} for value in batch.to_pylist()])
+            return [dict(zip(found, row, strict=True)) for row in zip(*found.values(), strict=True)]
+        if isinstance(batch, Sequence) and not isinstance(batch, str | bytes):
+            found = self._results(list(batch))
+            rows = zip(*found.values(), strict=True)
+            return [
+                {**row, **dict(zip(found, row_of, strict=True))}
+                for row, row_of in zip(batch, rows, strict=True)
+            ]
+        raise RowError(
+            f"a batch is a mapping of columns, a table or a list of rows, not {type(batch).__name__}."
+        )
+
+    def arrow_types(self) -> Mapping[str, Any]:
+        """The Arrow type of each column that it adds."""
+        import pyarrow as pa  # noqa: PLC0415  # who has tables has it
+
+        makers = {"int64": pa.int64, "bool": pa.bool_}
+        return {
+            name: makers.get(_TYPES.get(name.removeprefix(self.prefix), ""), pa.large_string)()
+            for name in self.columns
+        }
+
+    def _mapping(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        names = list(batch)
+        columns = [_plain(batch[name]) for name in names]
+        rows = [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+        results = self._results(rows)
+        first = batch[names[0]] if names else []
+        if type(first).__module__.partition(".")[0] != "numpy":
+            # Where types are guessed from the first batch, a column of nothing would have none.
+            return {
+                name: values
+                if name.removeprefix(self.prefix) in _TYPES
+                else [value or "" for value in values]
+                for name, values in results.items()
+            }
+        import numpy as np  # noqa: PLC0415  # it came in
+
+        arrays = {}
+        for name, values in results.items():
+            arrays[name] = np.empty(len(values), dtype=object)
+            arrays[name][:] = values
+        return {**{name: batch[name] for name in names}, **arrays}
+
+    def _table(self, table: Any) -> Any:  # noqa: ANN401  # Arrow's
+        import pyarrow as pa  # noqa: PLC0415  # it came in
+
+        for name, values in self._results(table.to_pylist()).items():
+            column = pa.array(values, self.arrow_types()[name])
+            if name in table.column_names:
+                table = table.set_column(table.column_names.index(name), name, column)
+            else:
+                table = table.append_column(name, column)
+        return table
+
+    def _results(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+        """The columns of the results of rows."""
+        if self._compiler is None or self._process != os.getpid():
+            # After a fork the locks of an engine's threads are there, and the threads are not.
+            self._compiler, self._process = RowCompiler(self.plan), os.getpid()
+        found = self._compiler.compile([without_nulls(row) for row in rows])
+        return {
+            name: [_cell(result.columns.get(name.removeprefix(self.prefix))) for result in found]
+            for name in self.columns
+        }
+
+
+_NONE = Decisions.NONE
+_FIRST = {
+    **dict.fromkeys((Task.COUNT, Task.LAYOUT, Task.AUTO), "text"),
+    **dict.fromkeys((Task.FIT, Task.ENFORCE), "messages"),
+    Task.SELECT: "chunks",
+    Task.PACK: "path",
+    Task.RENDER: "blocks",
+}
+
+
+def _cell(value: object) -> object:
+    return json_text(value) if isinstance(value, dict | list) else value
+
+
+def _plain(values: Any) -> Any:  # noqa: ANN401  # a list, an array of numpy, a column of Arrow
+    if hasattr(values, "to_pylist"):
+        return values.to_pylist()
+    return values.tolist() if hasattr(values, "tolist") else list(values)

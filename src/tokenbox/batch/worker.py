@@ -1,0 +1,45 @@
+"""What runs in a worker process: jobs come on standard input, marks and records go to standard output."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.batch.compiler import RowCompiler
+from tokenbox.batch.errors import BatchError
+from tokenbox.batch.work import compile_shard
+from tokenbox.errors import TokenboxError
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+
+def main() -> None:
+    """Serve until standard input ends, or until nobody reads standard output."""
+    jobs = sys.stdin.buffer
+    # What is printed by code of others must not get among the pickles.
+    out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    plan = pickle.load(jobs)  # noqa: S301  # from the process that started this one
+    compiler = RowCompiler(plan)
+    while True:
+        try:
+            job = pickle.load(jobs)  # noqa: S301
+        except EOFError:
+            return
+        try:
+            for event in compile_shard(job, plan, compiler):
+                _say(event, out)
+        except BrokenPipeError:
+            return
+        except TokenboxError as error:
+            _say(error, out)
+        except Exception as error:  # noqa: BLE001  # a bug must not look like a worker that was killed
+            _say(BatchError(f"{type(error).__name__}: {error}. This is a bug in tokenbox."), out)
+
+
+def _say(value: Any, out: BinaryIO) -> None:  # noqa: ANN401  # an event or an error
+    pickle.dump(value, out)
+    out.flush()

@@ -1,0 +1,148 @@
+"""Results written as JSON lines, CSV or Parquet. The digest of a shard is that of its JSON lines, always."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+
+from tokenbox.batch.compiler import columns_of
+from tokenbox.batch.shards import Format, pyarrow_parquet
+from tokenbox.batch.text import json_text
+from tokenbox.errors import TokenboxError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from tokenbox.batch.compiler import RowResult
+    from tokenbox.batch.plan import BatchPlan
+
+SUFFIX = {Format.JSONL: ".jsonl", Format.CSV: ".csv", Format.PARQUET: ".parquet"}
+# Parquet is written so many bytes of results at a time, far from what Arrow's text may have.
+_GROUP_BYTES = 64 << 20
+
+
+class PartWriter(Protocol):
+    """Writes the results of a shard to a file that is open."""
+
+    def write(self, records: Sequence[Mapping[str, object]], lines: Sequence[str]) -> None: ...
+
+    def finish(self) -> None: ...
+
+
+class ShardResults:
+    """The results of a shard: written, and their digest."""
+
+    def __init__(self, plan: BatchPlan, writer: PartWriter) -> None:
+        self._columns = columns_of(plan)
+        self._keep = plan.keep
+        self._writer = writer
+        self._sum = hashlib.sha256()
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 (hex) of the results as JSON lines."""
+        return self._sum.hexdigest()
+
+    def add(self, rows: Sequence[Mapping[str, Any] | TokenboxError], results: Sequence[RowResult]) -> None:
+        records = []
+        for row, result in zip(rows, results, strict=True):
+            record = dict.fromkeys(self._columns)
+            if not isinstance(row, TokenboxError):
+                for name in self._keep:
+                    record[name] = row.get(name)
+            record.update(result.columns)
+            records.append(record)
+        lines = [json_text(record) for record in records]
+        self._sum.update("".join(f"{line}\n" for line in lines).encode())
+        self._writer.write(records, lines)
+
+
+class _Lines:
+    def __init__(self, file: BinaryIO, columns: Sequence[str], schema: object) -> None:
+        self._file = file
+
+    def write(self, records: Sequence[Mapping[str, object]], lines: Sequence[str]) -> None:
+        self._file.write("".join(f"{line}\n" for line in lines).encode())
+
+    def finish(self) -> None:
+        pass
+
+
+class _Cells:
+    """CSV: the first line has the names; what is not text is JSON, and nothing is an empty cell."""
+
+    def __init__(self, file: BinaryIO, columns: Sequence[str], schema: object) -> None:
+        self._file, self._columns = file, columns
+        self._put([columns])
+
+    def write(self, records: Sequence[Mapping[str, object]], lines: Sequence[str]) -> None:
+        self._put([_cell(record[name]) for name in self._columns] for record in records)
+
+    def finish(self) -> None:
+        pass
+
+    def _put(self, rows: Iterable[Sequence[str]]) -> None:
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        self._file.write(text.getvalue().encode("utf-8", "backslashreplace"))
+
+
+class _Columns:
+    """Parquet: a column has one type in every shard, so that shards can be read as one."""
+
+    def __init__(self, file: BinaryIO, columns: Sequence[str], schema: Any) -> None:  # noqa: ANN401  # Arrow's
+        import pyarrow as pa  # noqa: PLC0415  # an extra
+
+        parquet = pyarrow_parquet()
+        # Long text has 64-bit offsets: 2 GiB of it fit in a column.
+        types = {name: pa.large_string() for name in columns}
+        types |= {"total": pa.int64(), "exact": pa.bool_(), "ok": pa.bool_()}
+        self._given = {name for name in columns if schema is not None and name in schema.names}
+        types |= {name: schema.field(name).type for name in self._given}
+        self._schema = pa.schema([(name, types[name]) for name in columns])
+        self._plain = self._given | {"total", "exact", "ok"}
+        self._arrow = pa
+        self._out = parquet.ParquetWriter(file, self._schema, compression="zstd")
+        self._waiting: list[Mapping[str, object]] = []
+        self._size = 0
+
+    def write(self, records: Sequence[Mapping[str, object]], lines: Sequence[str]) -> None:
+        self._waiting += records
+        self._size += sum(map(len, lines))
+        if self._size >= _GROUP_BYTES:
+            self._put()
+
+    def finish(self) -> None:
+        self._put()
+        self._out.close()
+
+    def _put(self) -> None:
+        if not self._waiting:
+            return
+        columns = {
+            name: [row[name] if name in self._plain else _text_cell(row[name]) for row in self._waiting]
+            for name in self._schema.names
+        }
+        self._out.write_table(self._arrow.table(columns, self._schema))
+        self._waiting, self._size = [], 0
+
+
+WRITERS: Mapping[Format, Callable[[BinaryIO, Sequence[str], Any], PartWriter]] = {
+    Format.JSONL: _Lines,
+    Format.CSV: _Cells,
+    Format.PARQUET: _Columns,
+}
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else value if isinstance(value, str) else json_text(value)
+
+
+def _text_cell(value: object) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        return json_text(value)
+    return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
