@@ -23,6 +23,7 @@ from tokenbox import lookups as _lookups
 from tokenbox.__about__ import __version__
 
 if TYPE_CHECKING:
+    from tokenbox import batch as batch
     from tokenbox import caching as caching
     from tokenbox import catalog as catalog
     from tokenbox import config as config
@@ -107,20 +108,9 @@ _PLACES = {
     "tokenizers.protocol": ("Tokenizer", "TokenizerIdentity"),
 }
 _NAMED = (
-    *("api", "caching", "catalog", "compose", "config", "content", "conversation", "ctx", "documents"),
-    *(
-        "engine",
-        "errors",
-        "folder",
-        "lcp",
-        "ledger",
-        "models",
-        "policy",
-        "proof",
-        "providers",
-        "render",
-        "store",
-    ),
+    *("api", "batch", "caching", "catalog", "compose", "config", "content", "conversation", "ctx"),
+    *("documents", "engine", "errors", "folder", "lcp", "ledger", "models", "policy", "proof"),
+    *("providers", "render", "store"),
     "tokenizers",
 )
 _MODULES = {name: f"tokenbox.{module}" for module, names in _PLACES.items() for name in names}

@@ -41,6 +41,7 @@ Each carries a stable ``code`` (for programs), a message that says what was wron
     ├── ContentStoreError             content_store_error      store.content_store
     ├── LcpError ...                  lcp_error                lcp.errors draws the rest
     ├── PolicyError ...               policy_error             policy.errors
+    ├── BatchError ..., RowError ...  batch_error, row_invalid  batch.errors
     ├── ProofError ...                proof_error              proof.errors, store.bundles
     ├── LedgerError ...               ledger_error             ledger.errors, ledger.cap, ledger.quota
     ├── StoreError ...                store_error              store.errors, store.quotas, store.keys

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tokenbox import api
 from tokenbox.batch.errors import RowError, RowFailed
-from tokenbox.batch.plan import AUTO, CONTENT, BatchPlan, Decisions, Task
+from tokenbox.batch.plan import AUTO, COLUMNS, CONTENT, BatchPlan, Decisions, Task
 from tokenbox.batch.text import json_text
 from tokenbox.errors import ContextCriticalOverflow, DocumentError, TokenboxError
 from tokenbox.tokenizers.cache import CountCache
@@ -47,19 +47,6 @@ class RowOutcome(StrEnum):
     """What must stay does not fit, or the policy refuses the request."""
     FAILED = "failed"
     """An error of another kind."""
-
-
-# The columns that a task's results have, in order; `error` is the last of each.
-COLUMNS: Mapping[Task, tuple[str, ...]] = {
-    Task.COUNT: ("total", "exact", "digest", "error"),
-    Task.ENFORCE: ("ok", "total", "exact", "digest", "decisions", "error"),
-    Task.LAYOUT: ("text", "messages", "total", "exact", "digest", "decisions", "error"),
-    Task.FIT: ("messages", "total", "exact", "digest", "decisions", "error"),
-    **dict.fromkeys(
-        (Task.SELECT, Task.PACK, Task.RENDER), ("text", "total", "exact", "digest", "decisions", "error")
-    ),
-    Task.AUTO: ("task", "text", "messages", "total", "exact", "digest", "decisions", "error"),
-}
 
 
 def columns_of(plan: BatchPlan) -> tuple[str, ...]:
@@ -185,9 +172,10 @@ class RowCompiler:
         """As above; a list may be written as JSON text. Raises :class:`RowError` where there is none."""
         found = self._first(row, CONTENT[task])
         if found is None:
-            names = " or ".join(CONTENT[task] if self.plan.content is None else (self.plan.content,))
+            *names, last = CONTENT[task] if self.plan.content is None else (self.plan.content,)
+            wanted = f"{', '.join(names)} or {last}" if names else last
             raise RowError(
-                f"the row has no column {names}. Name the column that has the content: --content NAME.",
+                f"the row has no column {wanted}. Name the column that has the content: --content NAME.",
                 columns=_names(row),
             )
         return _parsed(found) if _is_json(found) else found

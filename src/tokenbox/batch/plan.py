@@ -61,7 +61,19 @@ AUTO = {
     "text": Task.LAYOUT,
     "content": Task.LAYOUT,
 }
-RESULT_COLUMNS = ("task", "text", "messages", "ok", "total", "exact", "digest", "decisions", "error")
+# The columns that a task's results have, in order; `error` is the last of each.
+COLUMNS: Mapping[Task, tuple[str, ...]] = {
+    Task.COUNT: ("total", "exact", "digest", "error"),
+    Task.ENFORCE: ("ok", "total", "exact", "digest", "decisions", "error"),
+    Task.LAYOUT: ("text", "messages", "total", "exact", "digest", "decisions", "error"),
+    Task.FIT: ("messages", "total", "exact", "digest", "decisions", "error"),
+    **dict.fromkeys(
+        (Task.SELECT, Task.PACK, Task.RENDER), ("text", "total", "exact", "digest", "decisions", "error")
+    ),
+    Task.AUTO: ("task", "text", "messages", "total", "exact", "digest", "decisions", "error"),
+}
+
+
 _NEEDS_BUDGET = {Task.FIT, Task.SELECT}
 
 
@@ -124,7 +136,7 @@ class BatchPlan:
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
                 raise InvalidPlan(f"{name} is a text, not {value!r:.60}.")
-        clash = sorted(set(self.keep) & set(RESULT_COLUMNS))
+        clash = sorted(set(self.keep) & set(COLUMNS[self.task]))
         if clash or len(set(self.keep)) < len(self.keep):
             which = f"{clash[0]} is a column of the result" if clash else "a column is kept once"
             raise InvalidPlan(f"keep {', '.join(self.keep)}: {which}. Rename it in the input.")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from tokenbox.batch.errors import RowError, RowTooLarge, RowUnreadable
 from tokenbox.batch.shards import Format, delimiter, pyarrow_parquet
 from tokenbox.batch.storage import storage_of
+from tokenbox.errors import MissingExtra
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -251,7 +252,10 @@ def _unpacked(file: BinaryIO, name: str) -> Any:  # noqa: ANN401  # a readable f
     if name.lower().endswith(".gz"):
         return gzip.open(file, "rb")
     if name.lower().endswith(".zst"):
-        import zstandard  # noqa: PLC0415  # few inputs are
+        try:
+            import zstandard  # noqa: PLC0415  # an extra, and few inputs are
+        except ImportError:
+            raise MissingExtra.of("a file that ends in .zst", "batch") from None
 
         return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file), _PIECE)
     return file

@@ -1,4 +1,4 @@
-"""A batch as one step of somebody's own pipeline: Ray Data, Hugging Face datasets, Daft, or anything with rows."""
+"""A batch as one step of your own pipeline: Ray Data, Hugging Face datasets, Daft, or anything with rows."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tokenbox.batch.compiler import COLUMNS, RowCompiler
+from tokenbox.batch.compiler import RowCompiler
 from tokenbox.batch.errors import RowError
-from tokenbox.batch.plan import BatchPlan, Decisions, Task
+from tokenbox.batch.plan import COLUMNS, BatchPlan, Decisions, Task
 from tokenbox.batch.reading import without_nulls
 from tokenbox.batch.text import json_text
 

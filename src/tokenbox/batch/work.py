@@ -211,8 +211,9 @@ def _check(job: Job, done: Sequence[RowResult], first: int) -> None:
     for row, result in enumerate(done, first):
         error = result.columns.get("error")
         if isinstance(error, dict):
+            name = job.shard.files[0].rpartition("/")[2]
             raise RowsFailed(
-                f"row {row:,} of shard {job.shard.number} ({job.shard.files[0]}) failed: {error['message']}",
+                f"row {row:,} of shard {job.shard.number} ({name}) failed: {error['message']}",
                 shard=job.shard.number,
                 row=row,
                 error=error,

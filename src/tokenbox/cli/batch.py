@@ -239,7 +239,7 @@ def _say_failures(found: BatchSummary) -> None:
         names = ", ".join(found.skipped[:3])
         write_error(f"{len(found.skipped):,} files of another format were skipped: {printable(names)}\n")
     if found.failed:
-        codes = ", ".join(f"{code} {count:,}" for code, count in found.tally.errors.most_common())
+        codes = ", ".join(f"{code} {count:,}" for code, count in sorted(found.tally.errors.items()))
         write_error(f"{found.failed:,} of {found.tally.rows:,} rows failed: {printable(codes)}\n")
 
 
@@ -248,7 +248,9 @@ def _picture(found: BatchSummary) -> list[Line]:
     tally = found.tally
     about = "" if tally.exact else "~"
     share = {name: _share(tally.outcomes[name], tally.rows) for name in ("whole", "cut", "refused", "failed")}
-    shards = f"{found.shards:,} shards" + (f", {found.reused:,} done before" if found.reused else "")
+    shards = f"{found.shards:,} shard{'' if found.shards == 1 else 's'}" + (
+        f", {found.reused:,} done before" if found.reused else ""
+    )
     rows: list[tuple[str, str]] = [
         ("rows", f"{tally.rows:,} in {shards}"),
         ("whole", share["whole"]),
@@ -353,7 +355,8 @@ class _Meter:
             rest = f", about {_span(seconds * (whole - done) / done)} left"
         share = over * 1000 // rows / 10 if rows else 0
         speed = tokens / rows * rate if rows else 0.0
-        return f"{rows:,} rows, {rate:,.0f} rows/s, {speed:,.0f} tokens/s, {share} % cut, refused or failed{rest}"
+        over_budget = f"{share} % cut, refused or failed"
+        return f"{rows:,} rows, {rate:,.0f} rows/s, {speed:,.0f} tokens/s, {over_budget}{rest}"
 
     def stop(self) -> None:
         if self._drawn and self._in_place:

@@ -14,11 +14,12 @@ from tokenbox.cli.streams import json_bytes, write_bytes
 class Which(StrEnum):
     LAYOUT = "layout"
     RESULT = "result"
+    BATCH = "batch"
 
 
 def schema(
     which: Annotated[
-        Which, typer.Argument(help="Of layout documents, or of the JSON of a result.")
+        Which, typer.Argument(help="Of layout documents, or of the JSON of a result or of a batch.")
     ] = Which.LAYOUT,
 ) -> int:
     """Print the JSON Schema of documents or results.
@@ -26,7 +27,9 @@ def schema(
     Example: tokenbox schema > layout.schema.json
     """
     with reporting():
+        from tokenbox.batch.summary import summary_schema  # noqa: PLC0415
         from tokenbox.documents import layout_schema, result_schema  # noqa: PLC0415
 
-        write_bytes(json_bytes(layout_schema() if which is Which.LAYOUT else result_schema()))
+        schemas = {Which.LAYOUT: layout_schema, Which.RESULT: result_schema, Which.BATCH: summary_schema}
+        write_bytes(json_bytes(schemas[which]()))
     return Exit.OK

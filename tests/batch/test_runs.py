@@ -1,0 +1,222 @@
+"""Runs on this machine: formats, order, resume, and what is there already."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+import zstandard
+
+from tests.batch.rows import mixed, read_jsonl, write_jsonl
+from tokenbox import batch
+from tokenbox.batch import shards
+from tokenbox.batch.errors import InvalidAddress, RowsFailed, RunDiffers
+from tokenbox.batch.reading import ShardReader
+from tokenbox.batch.shards import Format, shard_input
+from tokenbox.batch.summary import summary_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+AUTO: Mapping[str, Any] = {"task": "auto", "budget": "limit"}
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return write_jsonl(tmp_path / "rows.jsonl", mixed(150))
+
+
+def test_every_row_has_its_row_in_order(source: Path, tmp_path: Path) -> None:
+    found = batch.run(source, tmp_path / "out.jsonl", shard_size=4_000, **AUTO)
+    rows = read_jsonl(tmp_path / "out.jsonl")
+    given = [json.loads(line) for line in source.read_text().splitlines()]
+    assert found.shards > 3
+    assert [row["id"] for row in rows] == [row.get("id") if isinstance(row, dict) else None for row in given]
+    assert found.failed == sum(row["error"] is not None for row in rows) > 5
+    assert found.tally.tokens == sum(row["total"] or 0 for row in rows)
+    assert not (tmp_path / "out.jsonl.batch" / "parts").exists()
+    jsonschema.validate(
+        json.loads((tmp_path / "out.jsonl.batch" / "summary.json").read_text()), summary_schema()
+    )
+
+
+@pytest.mark.parametrize("size", [1, 100, 3_000, 10**9])
+def test_the_shard_size_changes_no_row(source: Path, tmp_path: Path, size: int) -> None:
+    """A line belongs to the shard in which it begins; a shard of one byte has one line, or none."""
+    small = write_jsonl(tmp_path / "small.jsonl", mixed(12)) if size == 1 else source
+    batch.run(small, tmp_path / "a.jsonl", **AUTO)
+    batch.run(small, tmp_path / "b.jsonl", shard_size=size, **AUTO)
+    assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("ending", [b"", b"\n", b"\r\n\n \n"])
+def test_lines_may_end_as_they_like(tmp_path: Path, ending: bytes) -> None:
+    (tmp_path / "in.jsonl").write_bytes(b'\n{"text": "a"}\r\n\n{"text": "b"}' + ending)
+    assert batch.run(tmp_path / "in.jsonl", tmp_path / "out.jsonl", task="count").tally.rows == 2
+
+
+def test_an_empty_input_is_an_empty_output(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").touch()
+    found = batch.run(tmp_path / "in.jsonl", tmp_path / "out.jsonl", task="count")
+    assert (found.tally.rows, found.shards) == (0, 0)
+    assert (tmp_path / "out.jsonl").read_bytes() == b""
+    jsonschema.validate(found.to_dict(), summary_schema())
+
+
+def test_a_huge_row_is_an_error_and_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "in.jsonl").write_text('{"text": "a"}\n{"text": "' + "b" * 9_000 + '"}\n{"text": "c"}\n')
+    monkeypatch.setattr("tokenbox.batch.reading._PIECE", 1_000)
+    shard = shard_input(str(tmp_path / "in.jsonl")).shards[0]
+    reader = ShardReader(shard, max_row=2_000)
+    lines = list(reader._lines())  # noqa: SLF001  # what is held of a line
+    assert [len(line) for line in lines] == [14, 2_001, 14]
+    assert reader.digest == ShardReader(shard).skim()
+
+
+def test_compressed_files_are_read(source: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    data = source.read_bytes()
+    (folder / "a.jsonl.gz").write_bytes(gzip.compress(data))
+    (folder / "b.jsonl.zst").write_bytes(zstandard.ZstdCompressor().compress(data))
+    found = batch.run(folder, tmp_path / "out", **AUTO)
+    plain = batch.run(source, tmp_path / "plain", **AUTO)
+    one, two = sorted((tmp_path / "out").glob("part-*.jsonl"))
+    assert one.read_bytes() == two.read_bytes() == (tmp_path / "plain" / "part-00000.jsonl").read_bytes()
+    assert found.tally.rows == 2 * plain.tally.rows
+
+
+def test_csv_with_newlines_in_cells_is_cut_between_rows(tmp_path: Path) -> None:
+    rows = [(str(n), f'he said "no",\nand\n\nwent {n}' if n % 3 else "plain") for n in range(200)]
+    with (tmp_path / "in.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("id", "text"), *rows])
+    whole = batch.run(tmp_path / "in.csv", tmp_path / "a.jsonl", task="layout", budget=100)
+    cut = batch.run(tmp_path / "in.csv", tmp_path / "b.jsonl", task="layout", budget=100, shard_size=300)
+    assert (whole.shards, whole.tally.rows) == (1, 200)
+    assert cut.shards > 10
+    assert [row["text"] for row in read_jsonl(tmp_path / "b.jsonl")] == [text for _, text in rows]
+    out = batch.run(tmp_path / "in.csv", tmp_path / "c.csv", task="layout", budget=100, shard_size=300)
+    assert out.digest == cut.digest
+    with (tmp_path / "c.csv").open(newline="") as file:
+        assert [row["text"] for row in csv.DictReader(file)] == [text for _, text in rows]
+
+
+def test_what_is_wrong_in_csv_is_a_row(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_bytes(b"\xef\xbb\xbfid,text\n1,a\n2,b,c\n3,\xff\n\n4,d\n")
+    batch.run(tmp_path / "in.csv", tmp_path / "out.jsonl", task="count")
+    found = [(row["id"], (row["error"] or {}).get("code")) for row in read_jsonl(tmp_path / "out.jsonl")]
+    assert found == [("1", None), (None, "row_unreadable"), ("3", "invalid_text"), ("4", None)]
+
+
+@pytest.mark.parametrize("head", [b"", b"a,a\n1,2\n", b'"' + b"x" * (1 << 20)])
+def test_csv_without_names_is_refused(tmp_path: Path, head: bytes) -> None:
+    (tmp_path / "in.csv").write_bytes(head)
+    with pytest.raises(InvalidAddress):
+        batch.run(tmp_path / "in.csv", tmp_path / "out.jsonl", task="count")
+
+
+def test_a_folder_of_texts_is_a_row_each(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    (folder / "b").mkdir(parents=True)
+    (folder / "a.md").write_text("alpha")
+    (folder / "b" / "c.txt").write_text("beta gamma")
+    (folder / "d.bin").write_bytes(b"\xff\xfe")
+    (folder / ".hidden").write_text("no")
+    found = batch.run(folder, tmp_path / "out.jsonl", task="count")
+    rows = read_jsonl(tmp_path / "out.jsonl")
+    assert [row["id"] for row in rows] == ["a.md", "b/c.txt", None]
+    assert [row["total"] for row in rows] == [1, 2, None]
+    assert found.failed == 1
+
+
+def test_files_of_one_format_are_shards_and_the_others_are_named(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number in range(3):
+        write_jsonl(folder / f"train-{number:05}-of-00003.jsonl", [{"id": number, "text": "a"}])
+    (folder / "README.md").write_text("about")
+    found = batch.run(folder, tmp_path / "out.jsonl", task="count")
+    assert [row["id"] for row in read_jsonl(tmp_path / "out.jsonl")] == [0, 1, 2]
+    assert [Path(name).name for name in found.skipped] == ["README.md"]
+    (folder / "more.csv").write_text("id,text\n9,b\n")
+    with pytest.raises(InvalidAddress, match="several formats"):
+        batch.run(folder, tmp_path / "more.jsonl", task="count")
+    pattern = batch.run(f"{folder}/train-*.jsonl", tmp_path / "pattern.jsonl", task="count")
+    assert pattern.tally.rows == 3
+
+
+def test_a_run_that_is_there_is_not_touched(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    out.write_text("mine")
+    with pytest.raises(RunDiffers, match="--overwrite"):
+        batch.run(source, out, **AUTO)
+    assert out.read_text() == "mine"
+    batch.run(source, out, overwrite=True, **AUTO)
+    with pytest.raises(RunDiffers, match="budget"):
+        batch.run(source, out, resume=True, task="auto", budget=7)
+
+
+@pytest.mark.parametrize("output", ["out", "out.jsonl"])
+def test_resume_does_only_what_does_not_hold(source: Path, tmp_path: Path, output: str) -> None:
+    out = tmp_path / output
+    first = batch.run(source, out, shard_size=3_000, **AUTO)
+    again = batch.run(source, out, resume=True, **AUTO)
+    assert (again.reused, again.digest) == (first.shards, first.digest)
+    lines = source.read_bytes().splitlines(keepends=True)
+    changed = lines[-1].replace(b'"id": 149', b'"id": 941')
+    source.write_bytes(b"".join([*lines[:-1], changed]))
+    third = batch.run(source, out, resume=True, **AUTO)
+    assert third.reused == (first.shards - 1 if output == "out" else 0)
+    fresh = batch.run(source, tmp_path / "fresh.jsonl", shard_size=3_000, **AUTO)
+    assert third.digest == fresh.digest != first.digest
+
+
+def test_a_damaged_part_and_a_torn_record_are_done_again(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    first = batch.run(source, out, shard_size=3_000, **AUTO)
+    (out / "part-00001.jsonl").write_bytes(b"damaged")
+    (out / "part-00002.jsonl").unlink()
+    (out / "_batch" / "shards" / "00003.json").write_text('{"number": 3, "inp')
+    (out / ".draft-1-part-00004.jsonl").write_text("half")
+    again = batch.run(source, out, resume=True, **AUTO)
+    assert (again.reused, again.digest) == (first.shards - 3, first.digest)
+    assert not list(out.glob(".draft*"))
+
+
+def test_a_shorter_input_leaves_nothing_of_the_longer(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    first = batch.run(source, out, shard_size=3_000, **AUTO)
+    source.write_bytes(b"".join(source.read_bytes().splitlines(keepends=True)[:20]))
+    second = batch.run(source, out, resume=True, **AUTO)
+    assert second.shards < first.shards
+    assert len(list(out.glob("part-*"))) == second.shards
+
+
+def test_fail_fast_ends_at_the_first_row_that_fails(tmp_path: Path) -> None:
+    source = write_jsonl(tmp_path / "in.jsonl", [{"text": "a"}, {"no": 1}, {"text": "b"}])
+    with pytest.raises(RowsFailed, match="row 1 of shard 0"):
+        batch.run(source, tmp_path / "out.jsonl", task="count", fail_fast=True)
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_the_shard_size_follows_from_the_input_alone() -> None:
+    sizes = [shards._shard_size(total) for total in (0, 1, 10**9, 10**12, 10**15)]  # noqa: SLF001
+    assert sizes == [1 << 20, 1 << 20, 1 << 21, 1 << 28, 1 << 28]
+
+
+def test_what_json_does_not_have_is_written_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"id": NaN, "text": "a"}\n{"id": "\\ud800", "text": "b"}\n')
+    batch.run(tmp_path / "in.jsonl", tmp_path / "out.jsonl", task="count")
+    assert [row["id"] for row in read_jsonl(tmp_path / "out.jsonl")] == [None, "\ud800"]
+
+
+def test_an_input_that_is_not_there_is_one_message(tmp_path: Path) -> None:
+    for name in ("nothing.jsonl", "no*.jsonl"):
+        with pytest.raises(InvalidAddress):
+            batch.run(tmp_path / name, tmp_path / "out.jsonl", task="count")
+    assert Format("jsonl") is Format.JSONL
