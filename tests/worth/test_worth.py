@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenbox.worth import SCALE, read_query
+from tokenbox.worth.documents import Document, Span
 from tokenbox.worth.fixed import log2
 from tokenbox.worth.query import Place
 from tokenbox.worth.references import nearby
-from tokenbox.worth.relevance import Document, Relevance, Span, remembered
+from tokenbox.worth.relevance import Relevance, remembered
 from tokenbox.worth.standing import Standing
 from tokenbox.worth.words import split, stem
 

@@ -17,8 +17,9 @@ from tokenbox.content.block_kinds import Priority
 from tokenbox.engine.choice import Upgrade, choose
 from tokenbox.errors import ContextCriticalOverflow, InvalidBudget, InvalidContent, TokenizerError
 from tokenbox.tokenizers.registry import as_tokenizer
+from tokenbox.worth.documents import Document, Span
 from tokenbox.worth.query import read_query
-from tokenbox.worth.relevance import Document, Relevance, Span
+from tokenbox.worth.relevance import Relevance
 from tokenbox.worth.words import split
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tokenbox.worth.documents import Document, Span
 from tokenbox.worth.query import read_query
-from tokenbox.worth.relevance import Document, Relevance, Span
+from tokenbox.worth.relevance import Relevance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,7 +13,7 @@ from tokenbox.content.lenses.outline import signatures
 from tokenbox.engine.choice import Choice, Upgrade, choose
 from tokenbox.folder.pieces import shape
 from tokenbox.render.registry import find_renderer
-from tokenbox.worth.relevance import Span
+from tokenbox.worth.documents import Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

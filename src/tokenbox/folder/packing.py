@@ -23,9 +23,10 @@ from tokenbox.proof.of_blocks import RENDER_BLOCKS
 from tokenbox.render.registry import find_renderer
 from tokenbox.render.templates import block_body
 from tokenbox.tokenizers.registry import as_tokenizer
+from tokenbox.worth.documents import Document, Role
 from tokenbox.worth.query import Place, read_query
 from tokenbox.worth.references import nearby
-from tokenbox.worth.relevance import Document, Relevance, remembered
+from tokenbox.worth.relevance import Relevance, remembered
 from tokenbox.worth.standing import Standing
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ SCHEMA = "tokenbox.folder/1"
 _TREE_PART, _TREE_LEAST, _TREE_MOST = 20, 200, 5
 # Candidates are the files worth most, up to this many times the budget, and twice as many again while there
 # is room.
-_CANDIDATES, _MORE_CANDIDATES, _WIDER = 5, 20_000, 4
+_CANDIDATES, _MORE_CANDIDATES, _WIDER = 8, 40_000, 4
 # Without a query outlines come first, which count a fraction of their files.
 _OUTLINED = 25
 # Fewer tokens than these are not worth another round.
@@ -290,7 +291,8 @@ class _Packer:
             if pack is None:
                 raise self._nothing_fits()
             if pack.rendering.over:
-                correction += pack.rendering.over
+                # The room that was left was not the difference: without it another choice is made.
+                correction += pack.rendering.over + max(0, choice.left)
                 continue
             if self._proof is not None:
                 pack = self._shown(board, listing, choice, self._proof) or pack
@@ -302,7 +304,7 @@ class _Packer:
 
     def _worth(self) -> Worth:
         documents = [
-            Document(file.name, b"" if file.text is None else file.text, self._prior(file))
+            Document(file.name, b"" if file.text is None else file.text, self._prior(file), _role(file))
             for file in self._source.files
         ]
         if not self._asks:
@@ -313,7 +315,7 @@ class _Packer:
         extra = None
         if self._options.history:
             extra = remembered(past_changes(self._source.root), query, documents)
-        return Relevance(documents, query, extra)
+        return Relevance(documents, query, extra, standing=True)
 
     def _near(self) -> tuple[list[bytes], list[Place]]:
         """The texts that are in focus or were changed, and where they are."""
@@ -484,6 +486,10 @@ def _part_of(file: File, symbol: str) -> tuple[bytes, tuple[int, ...]]:
         raise FocusProblem(f"--focus {file.name}:{symbol}: the file defines no {symbol!r}.", path=file.name)
     lines = tuple(line for piece in pieces for line in range(piece.first + 1, piece.last + 1))
     return b"".join(data[piece.start : piece.end] for piece in pieces), lines
+
+
+def _role(file: File) -> Role:
+    return {"source": Role.SOURCE, "test": Role.TEST}.get(file.prior.name, Role.OTHER)
 
 
 def _tree_room(budget: int) -> int:

@@ -188,7 +188,7 @@ PRIORS = (
     ),
     Prior(
         "test",
-        60,
+        65,
         30,
         (
             "tests/",

@@ -1,16 +1,17 @@
 """BM25F: how well texts match the words of a query, by field, in fixed-point integers.
 
-Nothing is indexed: the texts are scanned once for the words that are asked for. How rare a word is, is
-counted in windows of ``WINDOW`` bytes of all texts, so that it does not depend on how they are cut into
-pieces.
+Nothing is indexed. Each text becomes its identifiers, once; each identifier is looked at once, however many
+texts have it. Where the words are is looked for only in the texts that are cut into pieces. How rare a word
+is, is counted in windows of ``WINDOW`` bytes of all texts, so that it does not depend on the pieces.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 import re2
@@ -19,7 +20,7 @@ from tokenbox.worth.fixed import log2
 from tokenbox.worth.words import split, stem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from tokenbox.worth.query import Query
 
@@ -33,13 +34,18 @@ class Field(NamedTuple):
     k1: int = 180
     b: int = 72
     name: int = 220
-    path: int = 250
+    path: int = 300
     body: int = 100
 
 
 PIECE = Field()
-FILE = Field(k1=200, b=40, name=0, path=400, body=100)
+FILE = Field(k1=400, b=80, name=0, path=400, body=100)
 
+# All bytes that part identifiers, as blanks.
+_PARTED = bytes(
+    byte if chr(byte).isalnum() or byte == ord("_") or byte > 0x7F else ord(" ")  # noqa: PLR2004  # beyond ASCII
+    for byte in range(256)
+)
 _SHORT = 3
 _LONGEST = 40
 _MAX_KNOWN = 100_000
@@ -52,11 +58,15 @@ class Match:
 
     at: list[int]
     word: list[int]
-    size: int
 
     def between(self, first: int, last: int) -> Counter[int]:
         """How often each word is there from ``first`` up to ``last``."""
         return Counter(self.word[bisect_left(self.at, first) : bisect_left(self.at, last)])
+
+
+def identifiers(data: bytes) -> Counter[bytes]:
+    """The identifiers and numbers in a text, each with how often it is there."""
+    return Counter(data.translate(_PARTED).split())
 
 
 class Lexical:
@@ -69,28 +79,53 @@ class Lexical:
         pattern = _pattern(list(self._stems), list(self._wholes))
         self._pattern = re2.compile(pattern) if pattern else None
         self._known: dict[bytes, int | None] = {}
+        self._seen: set[bytes] = set()
+        self._words_of: dict[bytes, list[int]] = {}
         self._windows: Counter[int] = Counter()
         self._total = 0
         self.rarity: list[int] = []
 
+    def read(self, found: Mapping[bytes, int], size: int) -> Counter[int]:
+        """How often a text of ``size`` bytes with these :func:`identifiers` has each word.
+
+        It counts for the rarity of the words.
+        """
+        self._look_at(found.keys() - self._seen)
+        body: Counter[int] = Counter()
+        for name in [name for name in found if name in self._words_of]:
+            for word in self._words_of[name]:
+                body[word] += found[name]
+        windows = 1 + size // WINDOW
+        self._total += windows
+        for word, often in body.items():
+            self._windows[word] += min(often, windows)
+        return body
+
+    def _look_at(self, names: Collection[bytes]) -> None:
+        """Remember the words in identifiers that no text had before."""
+        if self._pattern is None or not names:
+            return
+        self._seen.update(names)
+        some = list(names)
+        joined = b"\n".join(some)
+        starts = list(accumulate((len(name) + 1 for name in some), initial=0))
+        match = self.scan(joined)
+        for at, word in zip(match.at, match.word, strict=True):
+            self._words_of.setdefault(some[bisect_right(starts, at) - 1], []).append(word)
+
     def scan(self, data: bytes) -> Match:
-        """Find the words in ``data``, and count them for their rarity."""
+        """Where the words are in ``data``."""
         at: list[int] = []
         words: list[int] = []
-        self._total += 1 + len(data) // WINDOW
         if self._pattern is not None:
-            seen: set[tuple[int, int]] = set()
             for match in self._pattern.finditer(data):
-                start = match.start()
-                for word, place in self._words_at(data, start, match.end()):
+                for word, place in self._words_at(data, match.start(), match.end()):
                     at.append(place)
                     words.append(word)
-                    seen.add((word, place // WINDOW))
-            self._windows.update(word for word, _ in seen)
-        return Match(at, words, len(data))
+        return Match(at, words)
 
     def finish(self) -> None:
-        """All texts are scanned: how rare each word is is known from now on."""
+        """All texts are read: how rare each word is is known from now on."""
         n = self._total
         # A word that no text holds may still be in a path or a name.
         self.rarity = [log2(2 * n + 2, 2 * max(1, self._windows[w]) + 1) for w in range(len(self.words))]

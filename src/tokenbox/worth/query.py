@@ -12,6 +12,17 @@ TITLE = 4
 # What a change says it is about, as in ``fix(parser): ...`` and ``parser: ...``.
 SCOPE = 6
 MAX_WORDS = 256
+# What most changes and questions say of themselves, in a title: no more than a word of the body.
+_COMMON = frozenset(
+    map(
+        stem,
+        """
+        add adds added allow allows avoid bug change correctly ensure error handle implement improve instead
+        introduce issue make missing move new prevent properly refactor remove removes rename support supports
+        update use used uses using
+        """.split(),  # noqa: SIM905  # read by people
+    )
+)
 _PATH = re.compile(
     r"(?<![\w/.@-])(?:\.{0,2}/)?(?:[\w.@+-]+/)*[\w@+-][\w.@+-]*\.[A-Za-z]\w{0,9}(?![\w/])|(?:[\w.@+-]+/)+[\w.@+-]+"
 )
@@ -76,8 +87,8 @@ def read_query(text: str) -> Query:
                 key = stem(word)
                 weights[key] = (
                     max(weights.get(key, 0), weight)
-                    if weight == TITLE
-                    else min(TITLE, weights.get(key, 0) + 1)
+                    if weight == TITLE and key not in _COMMON
+                    else min(1 if key in _COMMON else TITLE, weights.get(key, 0) + 1)
                 )
         for name, strength in _symbols(part):
             symbols[name] = max(symbols.get(name, 0), weight * strength)

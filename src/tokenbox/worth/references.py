@@ -8,20 +8,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tokenbox.worth.fixed import log2
+from tokenbox.worth.lexical import identifiers
 from tokenbox.worth.query import Place, Word
-from tokenbox.worth.standing import defined_in, identifiers
+from tokenbox.worth.standing import defined_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from tokenbox.worth.documents import Document
     from tokenbox.worth.query import Query
-    from tokenbox.worth.relevance import Document
 
 # Identifiers that tie most, and how much they weigh: what is defined in focus, and what is only used there.
 _MOST = 64
 _DEFINED, _USED = 4, 2
 # What more than this part of all texts mentions ties nothing.
 _COMMON_PART, _COMMON = 12, 6
+_NAME = re.compile(rb"[A-Za-z_]\w{2,}\Z")
 _KEYWORD = re.compile(rb"[a-z]{1,3}\Z")
 
 
@@ -29,12 +31,14 @@ def nearby(
     query: Query, documents: Sequence[Document], focus: Sequence[bytes], places: Iterable[Place]
 ) -> Query:
     """The query, asking for what the texts in ``focus`` define and use as well, and for ``places``."""
-    used = Counter(name for text in focus for name in identifiers(text))
+    used: Counter[bytes] = Counter()
+    for text in focus:
+        used.update({name: often for name, often in identifiers(text).items() if _NAME.match(name)})
     defined = {name for text in focus for name in defined_in(text)}
     mentioned: Counter[bytes] = Counter()
     elsewhere: set[bytes] = set()
     for document in documents:
-        found = used.keys() & set(identifiers(document.data))
+        found = used.keys() & identifiers(document.data).keys()
         mentioned.update(found)
         elsewhere.update(found & set(defined_in(document.data)))
     most = max(_COMMON, len(documents) // _COMMON_PART)

@@ -8,22 +8,30 @@ A piece inherits part of its document's match, because the right piece is most o
 from __future__ import annotations
 
 import re
-from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from collections import Counter, deque
+from typing import TYPE_CHECKING
 
 from tokenbox.worth.fixed import SCALE
-from tokenbox.worth.lexical import FILE, PIECE, WINDOW, Lexical, Match
+from tokenbox.worth.lexical import FILE, PIECE, WINDOW, Lexical, Match, identifiers
+from tokenbox.worth.standing import Standing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from tokenbox.worth.documents import Document, Span
     from tokenbox.worth.query import Query
 
 # Percent of its document's match that a piece gets, and of the best match that what the query names gets.
-DOCUMENT = 35
-SYMBOL = 4
-PLACE = 100
+DOCUMENT = 50
+SYMBOL = 8
+PLACE = 35
 LINE = 300
+# The first piece of a document, with what it imports, gets so much (percent) more of its document's match.
+FIRST = 60
+# What the best documents of its folder match on average is worth so much (percent) to a piece.
+FOLDER, _BEST_OF_FOLDER = 30, 5
+# Percent of the best match that the document of most standing gets: it decides where a query says little.
+STANDING = 5
 # Percent of the match of its test that a document gets, where at most so many have its name.
 OF_TEST, _NAMESAKES = 30, 2
 _TEST_NAME = re.compile(r"^[Tt]est_?|[_-]?(?:[Tt]ests?|[Ss]pec)$")
@@ -37,31 +45,6 @@ _MESSAGES, _MOST_PATHS = 100, 12
 _STEPS = 3
 
 
-class Document(NamedTuple):
-    """A text with a path (or a title). ``percent``: what its kind is worth beside source code."""
-
-    path: str
-    data: bytes
-    percent: int = 100
-
-
-class Span(NamedTuple):
-    """A piece of a document.
-
-    Bytes ``start`` to ``end``, lines ``first`` to ``last`` (from 0, ``last``
-    excluded).
-
-    ``names`` are defined there, ``within`` encloses it.
-    """
-
-    start: int
-    end: int
-    first: int = 0
-    last: int = 0
-    names: Sequence[str] = ()
-    within: Sequence[str] = ()
-
-
 def remembered(
     messages: Sequence[tuple[bytes, Sequence[str]]], query: Query, documents: Sequence[Document]
 ) -> dict[int, int]:
@@ -70,13 +53,13 @@ def remembered(
     ``messages``: each with the paths that it changed, the latest first.
     """
     lexical = Lexical(query)
-    matches = [lexical.scan(message) for message, _ in messages]
+    matches = [lexical.read(identifiers(message), len(message)) for message, _ in messages]
     lexical.finish()
     usual = sum(len(message) for message, _ in messages) // max(1, len(messages))
     scores = [
-        (lexical.score(Counter(match.word), {}, {}, match.size, usual, PIECE), number)
+        (lexical.score(match, {}, {}, len(messages[number][0]), usual, PIECE), number)
         for number, match in enumerate(matches)
-        if match.word
+        if match
     ]
     scores.sort(key=lambda one: (-one[0], one[1]))
     places = {document.path: i for i, document in enumerate(documents)}
@@ -92,16 +75,27 @@ def remembered(
 class Relevance:
     """The worth of documents and of their pieces.
 
-    ``extra[i]`` is added to the match of document ``i`` (history).
+    ``extra[i]`` is added to the match of document ``i`` (history). With ``standing`` it counts a little how
+    many documents refer to what a document defines.
     """
 
     def __init__(
-        self, documents: Sequence[Document], query: Query, extra: Mapping[int, int] | None = None
+        self,
+        documents: Sequence[Document],
+        query: Query,
+        extra: Mapping[int, int] | None = None,
+        *,
+        standing: bool = False,
     ) -> None:
         self._documents = documents
         self._query = query
         self._lexical = Lexical(query)
-        self._matches: list[Match] = [self._lexical.scan(document.data) for document in documents]
+        self._matches: dict[int, Match] = {}
+        bodies: list[Counter[int]] = []
+        reading = self._read(bodies)
+        self._standing = Standing(documents, reading).shares if standing else []
+        self._most_standing = max(self._standing, default=0) or 1
+        deque(reading, maxlen=0)
         self._lexical.finish()
         self._paths: dict[int, Counter[int]] = {}
         self._places = {
@@ -111,22 +105,29 @@ class Relevance:
         }
         self._scores: dict[int, int] = {}
         usual = sum(len(document.data) for document in documents) // max(1, len(documents))
-        for i, document in enumerate(documents):
+        for i, (document, body) in enumerate(zip(documents, bodies, strict=True)):
             path = self._in_path(document.path)
-            body = Counter(self._matches[i].word)
             if body or path:
                 self._paths[i] = path
                 self._scores[i] = self._lexical.score(body, {}, path, len(document.data), usual, FILE)
         for i, score in self._of_tests().items():
             self._scores[i] = self._scores.get(i, 0) + score
+        self._folders = self._of_folders()
         self._best = max([SCALE, *self._scores.values()])
         most = max((extra or {}).values(), default=0)
         for i, value in (extra or {}).items():
             self._scores[i] = self._scores.get(i, 0) + self._best * value * HISTORY // (100 * (most or 1))
 
+    def _read(self, bodies: list[Counter[int]]) -> Iterator[Counter[bytes]]:
+        """The identifiers of each document; the words of the query among them go to ``bodies``."""
+        for document in self._documents:
+            found = identifiers(document.data)
+            bodies.append(self._lexical.read(found, len(document.data)))
+            yield found
+
     def document(self, i: int) -> int:
         """What document ``i`` is worth: at least what its kind is, so that all have an order."""
-        score = self._scores.get(i, 0)
+        score = self._scores.get(i, 0) + self._around(i)
         if i in self._places:
             score += self._best * PLACE // 100
         return score * self._percent(i) // 100 + self._documents[i].percent
@@ -137,9 +138,10 @@ class Relevance:
         for name, times in ((span.names, 2), (span.within, 1)):
             for word, often in self._lexical.in_names(name).items():
                 names[word] += often * times
-        body = self._matches[i].between(span.start, span.end)
+        body = self._match(i).between(span.start, span.end)
         score = self._lexical.score(body, names, self._paths.get(i, {}), span.end - span.start, WINDOW, PIECE)
-        score += self._scores.get(i, 0) * DOCUMENT // 100
+        share = DOCUMENT if span.first else DOCUMENT * (100 + FIRST) // 100
+        score += self._scores.get(i, 0) * share // 100 + self._around(i)
         symbols = self._query.symbols
         named = max((symbols[name] for name in span.names if name in symbols), default=0)
         score += self._best * named * SYMBOL // 100
@@ -149,6 +151,18 @@ class Relevance:
             if any(span.first < line <= span.last for line in lines):
                 score += self._best * LINE // 100
         return score * self._percent(i) // 100 + self._documents[i].percent
+
+    def _match(self, i: int) -> Match:
+        if i not in self._matches:
+            self._matches[i] = self._lexical.scan(self._documents[i].data)
+        return self._matches[i]
+
+    def _around(self, i: int) -> int:
+        """What the folder of document ``i`` and its standing say, whatever is in it."""
+        score = self._folders.get(_folder(self._documents[i].path), 0) * FOLDER // 100
+        if self._standing:
+            score += self._best * STANDING * self._standing[i] // (100 * self._most_standing)
+        return score
 
     def _of_tests(self) -> dict[int, int]:
         """What the match of a test says of the document that it tests, by their names."""
@@ -168,6 +182,15 @@ class Relevance:
                 found[j] = max(found.get(j, 0), self._scores.get(i, 0) * OF_TEST // 100)
         return found
 
+    def _of_folders(self) -> dict[str, int]:
+        """What the documents of each folder match, on average of the best."""
+        found: dict[str, list[int]] = {}
+        for i, document in enumerate(self._documents):
+            score = self._scores.get(i, 0) * document.percent // 100
+            found.setdefault(_folder(document.path), []).append(score)
+        best = {folder: sorted(scores)[-_BEST_OF_FOLDER:] for folder, scores in found.items()}
+        return {folder: sum(scores) // len(scores) for folder, scores in best.items()}
+
     def _percent(self, i: int) -> int:
         percent = self._documents[i].percent
         return max(percent, NAMED_PRIOR) if i in self._places else percent
@@ -181,3 +204,7 @@ class Relevance:
             if path == place.path or path.endswith(f"/{place.path}") or place.path.endswith(f"/{path}"):
                 return place.lines
         return None
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]

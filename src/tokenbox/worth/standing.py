@@ -5,18 +5,20 @@ Definitions are found by how a line begins, in any language, so that nothing has
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tokenbox.worth.fixed import SCALE
+import re2
+
+from tokenbox.worth.documents import Role
+from tokenbox.worth.fixed import SCALE, log2
+from tokenbox.worth.lexical import identifiers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
-    from tokenbox.worth.relevance import Document, Span
+    from tokenbox.worth.documents import Document, Span
 
-_IDENTIFIER = re.compile(rb"[A-Za-z_]\w{2,}")
 _MODIFIERS = (
     rb"export|default|pub(?:\([a-z]+\))?|public|private|protected|internal|static|final|abstract|async|sealed|open"
     rb"|override|virtual|inline|const|unsafe|extern|partial|data|local"
@@ -25,37 +27,41 @@ _KEYWORDS = (
     rb"def|class|func|fn|function|struct|enum|trait|interface|type|impl|mod|module|macro_rules!|object|protocol"
     rb"|record|union|typedef|namespace|val|var|let|const|fun|extension|actor|defmodule|defp?|sub"
 )
-_DEFINES = re.compile(
-    rb"^[ \t]*(?:(?:"
+_DEFINES = re2.compile(
+    rb"(?m)^[ \t]*(?:(?:"
     + _MODIFIERS
     + rb") +)*(?:"
     + _KEYWORDS
     + rb")\*? +(?:\([^)\n]*\) *)?(?:self\.)?([A-Za-z_]\w{2,})"
-    rb"|^[A-Za-z_][\w *]*[ *]([A-Za-z_]\w{2,})\([^;\n]*$",
-    re.MULTILINE,
+    rb"|^[A-Za-z_][\w *]*[ *]([A-Za-z_]\w{2,})\([^;\n]*$"
 )
 # A name that more than this many texts define says nothing about any of them.
 _COMMON = 6
 _PARTS = 24
-# Documents of at least this percent are source or its tests: who else mentions a name does not use it.
-_CODE = 30
 
 
 class Standing:
-    """The worth of documents and of their pieces without a query; the same calls as ``Relevance``."""
+    """The worth of documents and of their pieces without a query; the same calls as ``Relevance``.
 
-    def __init__(self, documents: Sequence[Document]) -> None:
+    ``found``: the identifiers of each document, where they are known.
+    """
+
+    def __init__(
+        self, documents: Sequence[Document], found: Iterable[Collection[bytes]] | None = None
+    ) -> None:
         self._documents = documents
         mentioned: Counter[bytes] = Counter()
         defined: Counter[bytes] = Counter()
         own: list[list[bytes]] = []
-        for document in documents:
-            code = document.percent >= _CODE
-            names = defined_in(document.data) if code else []
-            if code:
-                mentioned.update(set(_IDENTIFIER.findall(document.data)))
+        if found is None:
+            found = (identifiers(document.data) for document in documents)
+        for document, known in zip(documents, found, strict=True):
+            # A page that mentions a name does not use it.
+            names = [] if document.role is Role.OTHER else defined_in(document.data)
+            if document.role is not Role.OTHER:
+                mentioned.update(list(known))
                 # What tests define stands for nothing that they use.
-                defined.update(names if document.percent > _CODE else ())
+                defined.update(names if document.role is Role.SOURCE else ())
             own.append(names)
         self._mentioned = mentioned
         self._defined = defined
@@ -65,6 +71,11 @@ class Standing:
         """What document ``i`` is worth: the names it defines, by who mentions them."""
         document = self._documents[i]
         return (self._files[i] + SCALE) * document.percent // 100
+
+    @property
+    def shares(self) -> list[int]:
+        """For each document, the logarithm of its standing: what it is worth beside a query."""
+        return [log2(standing + SCALE, SCALE) for standing in self._files]
 
     def _of_names(self, names: Iterable[bytes]) -> int:
         """A text that defines one name that all others use is worth as much as one that defines many."""
@@ -92,9 +103,4 @@ class Standing:
 
 def defined_in(data: bytes) -> list[bytes]:
     """The names that a text defines, each once."""
-    return list(dict.fromkeys(a or b for a, b in _DEFINES.findall(data)))
-
-
-def identifiers(data: bytes) -> Iterable[bytes]:
-    """The identifiers in a text, each as often as it is there."""
-    return _IDENTIFIER.findall(data)
+    return list(dict.fromkeys(match[1] or match[2] for match in _DEFINES.finditer(data)))

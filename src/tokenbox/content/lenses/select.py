@@ -62,7 +62,8 @@ def _parts(lines: Sequence[str]) -> Iterator[list[str]]:
 
 def _by_worth(parts: Sequence[Sequence[str]], query: str) -> list[int]:
     """The parts, best first; those that match nothing come last, in their order."""
-    from tokenbox.worth.relevance import Document, Relevance, Span  # noqa: PLC0415  # re2, for this lens only
+    from tokenbox.worth.documents import Document, Span  # noqa: PLC0415
+    from tokenbox.worth.relevance import Relevance  # noqa: PLC0415  # re2, for this lens only
 
     data = ["".join(part).encode("utf-8", "surrogatepass") for part in parts]
     relevance = Relevance([Document("", b"".join(data))], _read(query))
