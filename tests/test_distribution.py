@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 
 from tokenbox.__about__ import DISTRIBUTION
+from tokenbox.cli import doctor, main
 from tokenbox.errors import MissingExtra
 from tokenbox.lcp.addressing import body_digest
 
@@ -21,7 +24,7 @@ EXTRAS = PROJECT["optional-dependencies"]
 
 # A requirement on the name itself: an extra of it, what pip or uv installs, what a YAML list requires.
 STRANGER = re.compile(
-    r"(?<![\w./-])tokenbox\[[a-z]"
+    r"(?<![\w./-])tokenbox\\?\[[a-z]"
     r"|(?:pip3? install|uv add|uv pip install|uvx|uv tool install|pipx install|pipx run)"
     r"(?:\s+-[\w-]+)*\s+['\"]?tokenbox(?![\w-])"
     r"|dependencies:\s*\[?[^\]\n]*(?<![\w./-])tokenbox(?![\w-])"
@@ -84,6 +87,30 @@ RAISED = re.compile(r"MissingExtra\.of\([^()]*?\"([a-z0-9]+)\"\)")
 def test_all_is_all_extras() -> None:
     (everything,) = EXTRAS["all"]
     assert set(HINT.fullmatch(everything)[1].split(",")) == EXTRAS.keys() - {"all"}  # type: ignore[index]
+
+
+def test_doctor_knows_every_extra(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert doctor.EXTRAS.keys() == EXTRAS.keys() - {"all"}
+    assert list(doctor.EXTRAS) == sorted(doctor.EXTRAS)
+    assert main(["doctor", "--json", "gpt-4o", "nosuch"]) == 0
+    told = json.loads(capsysbinary.readouterr().out)
+    assert [(m["model"], m["text_exact"], m["chat_exact"]) for m in told["models"]] == [
+        ("gpt-4o", True, True),
+        ("nosuch", False, False),
+    ]
+    assert {extra["name"]: extra["installed"] for extra in told["extras"]}["gateway"] is True
+    assert all(extra["remedy"] is None or DISTRIBUTION in extra["remedy"] for extra in told["extras"])
+
+
+def test_doctor_names_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(name: str) -> str:
+        if name == "fastokens":
+            raise PackageNotFoundError(name)
+        return "1"
+
+    monkeypatch.setattr(doctor, "version", version)
+    missing = {extra.name: extra.remedy for extra in doctor.installed_extras() if extra.missing}
+    assert missing == {"fast": "pip install 'tokenbox-llm[fast]'"}
 
 
 def test_the_error_is_a_sentence_and_a_command() -> None:

@@ -281,6 +281,6 @@ def test_an_unknown_language_is_an_error() -> None:
 def test_without_the_extra_the_pipeline_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outline, "find_spec", lambda _: None)
     parse_pipeline.cache_clear()
-    with pytest.raises(MissingExtra, match=r"tokenbox\[outline\]"):
+    with pytest.raises(MissingExtra, match=r"tokenbox-llm\[outline\]"):
         parse_pipeline("outline")
     assert importlib.util.find_spec("tree_sitter")

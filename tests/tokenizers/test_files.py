@@ -523,7 +523,7 @@ def test_a_missing_package_is_named(
     data = trained[None].to_str().encode() if name.endswith("json") else b"\n\x05hello"
     (tmp_path / name).write_bytes(data)
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtra, match=r"tokenbox\[files\]"):
+    with pytest.raises(MissingExtra, match=r"tokenbox-llm\[files\]"):
         open_vocabulary(tmp_path / name)
 
 

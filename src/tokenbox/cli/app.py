@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from importlib import import_module
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tokenbox.cli.listing import COMMANDS, help_text
 from tokenbox.cli.outcome import Exit, report
 from tokenbox.cli.streams import (
     ReaderGoneError,
@@ -26,53 +28,18 @@ from tokenbox.render.lines import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-EPILOG = (
-    "Exit status: 0 done, 2 bad usage or input, 3 what is critical does not fit, 4 refused by the policy, "
-    "5 rows of a batch failed, 130 interrupted, 1 a bug."
-)
-
-
-# In the order of the help. A command is the function of that name in the module of that name.
-COMMANDS = (
-    "count",
-    "fit",
-    "layout",
-    "pack",
-    "batch",
-    "diff",
-    "estimate",
-    "plan",
-    "enforce",
-    "check",
-    "models",
-    "init",
-    "config",
-    "tokenizers",
-    "lenses",
-    "schema",
-    "cost",
-    "cache",
-    "tools",
-    "shell",
-    "ask",
-    "serve",
-    "lcp",
-    "proof",
-    "gateway",
-)
+# A command is the function of its name in the module of its name.
 MODULES = {"init": "config"}
 # These have commands of their own.
 GROUPS = frozenset({"lcp", "proof", "gateway"})
 
 
 def build_app(commands: Iterable[str] = COMMANDS) -> typer.Typer:
-    """The application. On a terminal its help has colours and frames, elsewhere it is plain text.
+    """The application. On a terminal the help of a command has colours, elsewhere it is plain text.
 
     It has just these ``commands``; the modules of the others are not loaded.
     """
     app = typer.Typer(
-        help="Compile LLM context into token budgets: exact, deterministic, explained.",
-        epilog=EPILOG,
         rich_markup_mode="markdown" if sys.stdout.isatty() else None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -107,7 +74,7 @@ def run(arguments: list[str]) -> int:
     """Run a command and return its exit status. Bad input ends in a message, never in a traceback."""
     try:
         check_streams()
-        status = _invoke(arguments or ["--help"])
+        status = _invoke(_spelled(arguments))
         finish_output()
     except ReaderGoneError:
         # As with `| head`: whoever reads has seen enough, so nothing is wrong.
@@ -124,10 +91,11 @@ def run(arguments: list[str]) -> int:
 
 
 def _invoke(arguments: list[str]) -> int:
+    if arguments == ["--help"]:
+        write_text(help_text(bold=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
+        return Exit.OK
     try:
-        status = build_app(_needed(arguments[0]))(
-            args=_spelled(arguments), prog_name="tokenbox", standalone_mode=False
-        )
+        status = build_app(_needed(arguments[0]))(args=arguments, prog_name="tokenbox", standalone_mode=False)
     except (ReaderGoneError, TokenboxError):
         raise
     except SystemExit as ended:
@@ -136,7 +104,7 @@ def _invoke(arguments: list[str]) -> int:
             raise ReaderGoneError from None
         raise
     except Exception as error:  # noqa: BLE001  # the last line of defence
-        status = _failed(error, as_json="--json" in arguments)
+        status = _failed(error, arguments)
     return int(status or 0)
 
 
@@ -144,11 +112,15 @@ def _needed(first: str) -> Sequence[str]:
     """The commands to load for arguments that begin so: all for help, and for what is no command."""
     if first == "--version":
         return ()
-    return [first] if first in COMMANDS else COMMANDS
+    return [first] if first in COMMANDS else tuple(COMMANDS)
 
 
 def _spelled(arguments: list[str]) -> list[str]:
     """The arguments as typer understands them."""
+    if arguments in ([], ["-h"], ["help"]):
+        return ["--help"]
+    if arguments[0] == "help":
+        arguments = [*arguments[1:], "--help"]
     if len(arguments) == 1 and arguments[0] in GROUPS:
         return [*arguments, "--help"]
     if arguments[0] != "pack":
@@ -158,18 +130,28 @@ def _spelled(arguments: list[str]) -> list[str]:
     return with_revision(arguments)
 
 
-def _failed(error: Exception, *, as_json: bool) -> Exit:
+def _failed(error: Exception, arguments: Sequence[str]) -> Exit:
     """Say what is wrong with the usage, or, as it should never be, with tokenbox."""
     # typer keeps the class of its usage errors to itself; this is what makes one.
     describe = getattr(error, "format_message", None)
-    code = "internal_error" if describe is None else "usage"
-    message = f"{type(error).__name__}: {error}" if describe is None else str(describe())
-    if as_json:
-        write_bytes(json_bytes({"error": {"code": code, "message": message}}))
+    context = getattr(error, "ctx", None)
+    hint = None
+    if describe is None:
+        code, message = "internal_error", f"{type(error).__name__}: {error}"
+    else:
+        from tokenbox.cli.hints import improved  # noqa: PLC0415  # only once something is wrong
+
+        params = () if context is None else context.command.params
+        code = "usage"
+        message, hint = improved(str(describe()), arguments, {o for param in params for o in param.opts})
+    if "--json" in arguments:
+        remedies = {} if hint is None else {"remedies": [hint]}
+        write_bytes(json_bytes({"error": {"code": code, "message": message, **remedies}}))
     write_error(f"error: {printable(message)} ({code})\n")
     if describe is None:
         write_error(f"This is a bug in tokenbox; please report it.\n{traceback.format_exc()}")
         return Exit.BUG
-    context = getattr(error, "ctx", None)
+    if hint is not None:
+        write_error(f"Try: {printable(hint)}\n")
     write_error(f"Help: {'tokenbox' if context is None else context.command_path} --help\n")
     return Exit.BAD_INPUT

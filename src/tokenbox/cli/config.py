@@ -16,6 +16,8 @@ from tokenbox.render.lines import printable
 if TYPE_CHECKING:
     from tokenbox.config import Config
 
+_READS = ("get", "show", "list", "read", "print")  # words for what needs none
+
 
 def config(
     words: Annotated[
@@ -56,7 +58,10 @@ def config(
             _forget(words[1:])
             return Exit.OK
         if words and len(words) > 1:
-            raise UsageProblem("tokenbox config takes one KEY, or: tokenbox config set KEY VALUE")
+            key = words[1] if words[0] in _READS else "KEY"
+            raise UsageProblem(
+                f"to read a key: tokenbox config {key}; to set one: tokenbox config set KEY VALUE"
+            )
         found = load(os.curdir)
         for problem in found.problems:
             write_error(f"warning: {printable(problem)}\n")

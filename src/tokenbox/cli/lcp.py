@@ -14,10 +14,10 @@ import typer
 from tokenbox.cli import terminal
 from tokenbox.cli.count import DEFAULT_TOKENIZER
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
-from tokenbox.cli.pack import deliver
 from tokenbox.cli.streams import (
     STDIN,
     UnreadableInput,
+    deliver,
     json_bytes,
     read_bytes,
     read_text,

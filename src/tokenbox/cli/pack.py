@@ -18,12 +18,12 @@ from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.proving import Proof, ProofDir, ProofTexts, asks_for_proof, proving
 from tokenbox.cli.streams import (
     STDIN,
+    deliver,
     json_bytes,
     read_bytes,
     standard_input,
     write_bytes,
     write_error,
-    write_file,
     write_text,
 )
 from tokenbox.render.lines import Span, Style, printable
@@ -323,14 +323,6 @@ def _render(  # the parts of one run
         write_text(result.explain() + "\n")
     write_error(_outcome(result, about) + "\n")
     return Exit.OK if prover is None else prover.status()
-
-
-def deliver(data: bytes | Iterable[bytes], output: str | None) -> None:
-    """The result to standard output or the file."""
-    if output in (None, STDIN):
-        write_bytes(data)
-    else:
-        write_file(str(output), data)
 
 
 def _encode(source: Source, choices: PackChoices) -> None:

@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.cli import terminal
+from tokenbox.cli.outcome import Exit, report
 from tokenbox.cli.streams import write_bytes, write_error, write_text
 from tokenbox.render.lines import plain, printable, wrap
 from tokenbox.shell.running import Keyboard
@@ -45,6 +46,8 @@ class PipeScreen:
     keyboard: Keyboard | None = None
 
     def __init__(self) -> None:
+        self.status = Exit.OK
+        """How the command ends: by the last error that was shown."""
         self._at_line_start = True
 
     def lines(self, lines: Sequence[Line]) -> None:
@@ -62,7 +65,7 @@ class PipeScreen:
 
     def problem(self, error: TokenboxError) -> None:
         self._finish_line()
-        write_error(f"error: {printable(error.message)} ({error.code})\n")
+        self.status = report(error)
 
     def command_output(self, data: bytes) -> None:
         self._at_line_start = data.endswith(b"\n")

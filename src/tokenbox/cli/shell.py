@@ -42,7 +42,7 @@ def shell(
 
     You see what the model is told and what that costs. Plain text talks to it; !COMMAND runs a command and
     offers its output to the context; COMMAND |> QUESTION asks about it; :help lists the commands of the shell
-    itself. In a pipe it reads lines and writes plain text.
+    itself. In a pipe it reads lines and writes plain text, and the exit status is 2 if a line failed.
 
     Example: tokenbox shell --endpoint http://127.0.0.1:8080
     """
@@ -58,7 +58,7 @@ def shell(
             (_talk if on_terminal else _read)(session)
         finally:
             session.close()
-    return Exit.OK
+    return Exit.OK if on_terminal else screen.status
 
 
 def configured(model: str | None, budget: int | None, system: str | None) -> Config:

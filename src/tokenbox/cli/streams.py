@@ -70,7 +70,8 @@ def read_bytes(name: str) -> bytes:
                 data = file.read(MAX_BYTES + 1)
     except IsADirectoryError:
         raise UnreadableInput(
-            f"{shown} is a folder, not a file. Name the files in it, such as {os.path.join(name, '*')}.",  # noqa: PTH118
+            f"{shown} is a folder, not a file. Name the files in it, such as {os.path.join(name, '*')}; "  # noqa: PTH118
+            f"to count all of them: tokenbox pack {name} --tree",
             file=name,
         ) from None
     except (OSError, ValueError) as error:
@@ -110,6 +111,14 @@ def write_bytes(data: bytes | Iterable[bytes], *, flush: bool = False) -> None:
             sys.stdout.buffer.flush()
     except OSError as error:
         _output_failed(error)
+
+
+def deliver(data: bytes | Iterable[bytes], output: str | None) -> None:
+    """The result to standard output, or to the file ``output``, all at once or not at all."""
+    if output in (None, STDIN):
+        write_bytes(data)
+    else:
+        write_file(str(output), data)
 
 
 def write_text(text: str) -> None:

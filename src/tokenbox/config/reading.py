@@ -182,12 +182,34 @@ def name_of(text: str) -> KeyName:
     return name
 
 
+# Keys that people try, by those that there are.
+_MEANT: Mapping[str, str] = {
+    "model.default": "model",
+    "model.name": "model",
+    "models.default": "model",
+    "default.model": "model",
+    "default_model": "model",
+    "budget": "policy.max_ctx",
+    "max_tokens": "policy.max_ctx",
+    "token_budget": "shell.token_budget",
+    "tokenizer": "models.NAME.tokenizer",
+    "endpoint": "models.NAME.endpoint",
+    "upstream": "upstreams.NAME.url",
+    "port": "gateway.port",
+    "host": "gateway.host",
+    "database": "store.database",
+    "cap": "cost.cap_at_dollars",
+}
+
+
 def unknown_key(name: KeyName) -> str:
     """What to say of a key that there is not: the nearest that there is."""
     if len(name) > 3 and key_of((name[0], name[1], name[-1])) is not None:  # noqa: PLR2004
         meant = key_text((name[0], ".".join(name[1:-1]), name[-1]))
         return f"there is no key {key_text(name)}. A name with dots needs quotes: {meant}"
     known = names_near(name)
+    if key_text(name) in _MEANT:
+        return f"there is no key {key_text(name)}. Did you mean {_MEANT[key_text(name)]}?"
     near = [key_text((*name[:-1], word)) for word in difflib.get_close_matches(name[-1][:100], known, 1)]
     if not known:
         near = difflib.get_close_matches(

@@ -287,11 +287,24 @@ def _check_text(text: Any, where: str) -> None:  # noqa: ANN401  # a str or a su
             raise InvalidMessage(f"{where}: {error.message}") from None
 
 
+# Words of other libraries and formats, by ours.
+_ROLE_MEANT = {
+    "human": "user",
+    "ai": "assistant",
+    "bot": "assistant",
+    "model": "assistant",
+    "gpt": "assistant",
+}
+_CONTENT_MEANT = ("text", "message", "value", "body")
+
+
 def _role(value: Frozen | None) -> Role:
     role = _ROLES.get(value) if isinstance(value, str) else None
     if role is None:
         said = "has no role" if value is None else f"has the role {value!r:.60}"
-        raise InvalidMessage(f"a message {said}; a role is one of {', '.join(_ROLES)}.")
+        meant = _ROLE_MEANT.get(value) if isinstance(value, str) else None
+        hint = "" if meant is None else f" Write {meant!r}."
+        raise InvalidMessage(f"a message {said}; a role is one of {', '.join(_ROLES)}.{hint}")
     return role
 
 
@@ -311,8 +324,11 @@ def _content(given: Mapping[str, Frozen], role: Role, *, has_calls: bool) -> str
             has_calls or "content" in given or any(key in given for key in ("refusal", *_REASONING))
         )
         if role is not Role.ASSISTANT or not may_be_empty:
+            near = next((key for key in _CONTENT_MEANT if key in given), None)
+            hint = "Give a text, if only the empty one."
             raise InvalidMessage(
-                f"a message of the {role.value} has no content. Give a text, if only the empty one."
+                f"a message of the {role.value} has no content. "
+                + (hint if near is None else f"Its text is in {near!r}: call that 'content'.")
             )
         return None
     if isinstance(content, tuple) and not isinstance(content, Object):

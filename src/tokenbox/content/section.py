@@ -31,6 +31,39 @@ _PERCENT = re.compile(r"[0-9]{1,20}(?:[./][0-9]{1,20})? ?%")
 _RATIO = re.compile("[0-9]{1,1000}/[1-9][0-9]{0,999}")
 
 
+# Words of other libraries and formats, by the fields that they may mean here.
+_MEANT: Mapping[str, tuple[str, ...]] = {
+    "text": ("content",),
+    "body": ("content",),
+    "value": ("content",),
+    "prompt": ("content",),
+    "file": ("content_file",),
+    "path": ("content_file",),
+    "name": ("id",),
+    "key": ("id",),
+    "title": ("id",),
+    "weight": ("priority",),
+    "importance": ("priority",),
+    "rank": ("priority",),
+    "max_tokens": ("budget", "max"),
+    "limit": ("budget", "max"),
+    "min_tokens": ("min",),
+    "lens": ("strategy",),
+    "lenses": ("strategy",),
+    "compress": ("strategy",),
+    "encoding": ("tokenizer",),
+    "blocks": ("sections",),
+    "messages": ("sections",),
+    "section": ("sections",),
+}
+
+
+def meant_field(key: str, fields: Sequence[str]) -> str | None:
+    """The one of ``fields`` that ``key`` probably means, by its meaning or else by its spelling."""
+    by_meaning = [field for field in _MEANT.get(key, ()) if field in fields]
+    return next(iter((*by_meaning, *difflib.get_close_matches(key[:100], fields, 1))), None)
+
+
 class Keep(StrEnum):
     """Which part of a section a cut keeps."""
 
@@ -292,8 +325,8 @@ class Section:
         name = value.get("id", position)
         for key in value:
             if key not in _NAMES:
-                near = difflib.get_close_matches(str(key), _FIELDS, 1)
-                hint = f" Did you mean {near[0]!r}?" if near else f" It has: {', '.join(_FIELDS)}."
+                near = meant_field(str(key), _FIELDS)
+                hint = f" It has: {', '.join(_FIELDS)}." if near is None else f" Did you mean {near!r}?"
                 return InvalidSection(f"section {name!r} has no field {key!r}.{hint}", field=str(key))
         missing = "content" if "id" in value else "id"
         return InvalidSection(f"section {name!r} needs {missing!r}.", field=missing)

@@ -11,6 +11,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+from tokenbox.content.section import meant_field
 from tokenbox.content.weight import exact_weight
 from tokenbox.documents.source import Code, KeyPath, Source, shorten
 from tokenbox.documents.syntax_yaml import Odd
@@ -32,14 +33,18 @@ _PERCENT = re.compile(r"(?:100|[0-9]{1,2}(?:\.[0-9]{1,20})?) ?%")
 def table(source: Source, path: KeyPath, value: object, keys: tuple[str, ...]) -> Mapping[str, object]:
     """A mapping that has no other keys than ``keys``."""
     if not isinstance(value, Mapping):
-        _wrong_type(source, path, value, "a mapping from keys to values")
+        is_chat = (
+            not path and isinstance(value, list) and any(isinstance(i, dict) and "role" in i for i in value)
+        )
+        hint = " These are chat messages; for them there is: tokenbox fit" if is_chat else ""
+        _wrong_type(source, path, value, "a mapping from keys to values", hint)
     for key in value:
         if not isinstance(key, str):
             message = f"a key is text, not {described(key)}."
             raise source.error(Code.WRONG_TYPE, path, message)
         if key not in keys:
-            near = difflib.get_close_matches(key[:100], keys, 1)
-            hint = f"Did you mean {near[0]!r}?" if near else f"The keys here are: {', '.join(keys)}."
+            near = meant_field(key, keys)
+            hint = f"The keys here are: {', '.join(keys)}." if near is None else f"Did you mean {near!r}?"
             message = f"there is no key {shorten(key)}. {hint}"
             raise source.error(Code.UNKNOWN_KEY, (*path, key), message, key=key)
     return value

@@ -161,9 +161,10 @@ def resolved(path: str) -> str:
         mode = os.stat(absolute).st_mode  # noqa: PTH116
     except (OSError, ValueError) as error:
         said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise PathProblem(
-            f"{shown(path)}: {said}. Name files and folders that are there.", path=path
-        ) from None
+        hint = "Name files and folders that are there."
+        if path.startswith(("http://", "https://", "git@")):
+            hint = f"Clone it first: git clone {shown(path)}"
+        raise PathProblem(f"{shown(path)}: {said}. {hint}", path=path) from None
     if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
         raise PathProblem(
             f"{shown(path)} is {kind_of_special(mode)}, which is never opened. Name files and folders.",

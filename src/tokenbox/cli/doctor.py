@@ -1,0 +1,193 @@
+"""``tokenbox doctor``: what is installed, what counts which model exactly, and what is missing."""
+
+from __future__ import annotations
+
+import platform
+import re
+import sys
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tokenbox.__about__ import DISTRIBUTION, __version__
+from tokenbox.cli import terminal
+from tokenbox.cli.outcome import Exit, reporting
+from tokenbox.cli.streams import json_bytes, write_bytes
+from tokenbox.errors import TokenboxError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SCHEMA = "tokenbox.doctor/1"
+
+# What each extra is for. A model of each family, for the table of what counts it.
+EXTRAS = {
+    "batch": "tokenbox batch on Parquet, compressed files and remote storage",
+    "bcp": ".bcp packs with compression or references",
+    "fast": "counts 4 to 20 times faster",
+    "files": "tokenizer.json, SentencePiece and tekken.json files",
+    "gateway": "tokenbox serve",
+    "html": "the lens html_to_text",
+    "llama3": "the vocabulary of Llama 3",
+    "mcp": "tool servers in the shell, tokenbox as a tool server",
+    "otel": "traces of the gateway",
+    "outline": "the lens outline: signatures of source code",
+    "ray": "tokenbox batch on a Ray cluster",
+    "shell": "the shell, and clients of LLM servers",
+    "sign": "signed proofs",
+}
+TRIAL = [{"role": "user", "content": "Hello"}]
+_NAME = re.compile(r"[\w.-]+")
+MODELS = ("gpt-5", "gpt-4o", "gpt-4", "claude-sonnet-4-5", "gemini-2.5-pro", "llama-3.1-8b-instruct")
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """One extra: the packages of it that are not installed."""
+
+    name: str
+    what_for: str
+    missing: tuple[str, ...]
+
+    @property
+    def remedy(self) -> str | None:
+        return f"pip install '{DISTRIBUTION}[{self.name}]'" if self.missing else None
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "name": self.name,
+            "what_for": self.what_for,
+            "installed": not self.missing,
+            "missing": list(self.missing),
+            "remedy": self.remedy,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What counts one model here: a text, and a chat as the request that is sent."""
+
+    model: str
+    tokenizer: str | None
+    text_exact: bool
+    chat_exact: bool
+    by: str | None
+    problem: str | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "model": self.model,
+            "tokenizer": self.tokenizer,
+            "text_exact": self.text_exact,
+            "chat_exact": self.chat_exact,
+            "counted_by": self.by,
+            "problem": self.problem,
+        }
+
+
+def doctor(
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="MODEL", help="Models to look at."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Show what is installed, what counts which model exactly, and what is missing.
+
+    It asks no server and changes nothing. The exit status is 2 if the settings cannot be read.
+
+    Example: tokenbox doctor gpt-4o
+    """
+    with reporting(as_json=as_json):
+        from tokenbox.config import load  # noqa: PLC0415
+
+        problem: TokenboxError | None = None
+        own: tuple[str, ...] = ()
+        try:
+            own = tuple(load(Path.cwd()).names("models"))
+        except TokenboxError as error:
+            problem = error
+        counted = [_counted(model) for model in (models or dict.fromkeys((*own, *MODELS)))]
+        extras = list(installed_extras())
+        if as_json:
+            record = {
+                "schema": SCHEMA,
+                "version": __version__,
+                "python": platform.python_version(),
+                "platform": platform.platform(),
+                "where": str(Path(sys.modules["tokenbox"].__file__ or "").parent),
+                "extras": [extra.to_dict() for extra in extras],
+                "models": [each.to_dict() for each in counted],
+                "settings": None if problem is None else problem.to_dict(),
+            }
+            write_bytes(json_bytes(record))
+        else:
+            _show(extras, counted, problem)
+    return Exit.OK if problem is None else Exit.BAD_INPUT
+
+
+def installed_extras() -> Iterator[Extra]:
+    """Each extra of this installation."""
+    for name, what_for in EXTRAS.items():
+        yield Extra(name, what_for, tuple(each for each in _packages(name) if not _is_installed(each)))
+
+
+def _packages(extra: str) -> Iterator[str]:
+    """The packages of an extra, by the metadata of this installation."""
+    try:
+        required = requires(DISTRIBUTION) or []
+    except PackageNotFoundError:  # run from a folder of sources
+        required = []
+    for each in required:
+        requirement, _, marker = each.partition(";")
+        if f"extra == '{extra}'" in marker.replace('"', "'") and "sys_platform" not in marker:
+            yield _NAME.match(requirement.strip())[0]  # type: ignore[index]  # a requirement begins with a name
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        version(package)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def _counted(model: str) -> Counted:
+    from tokenbox import api  # noqa: PLC0415  # it loads the catalog
+
+    try:
+        identity = api.text_counter(model, None).identity
+        chat = api.count(TRIAL, model)
+    except TokenboxError as error:
+        return Counted(model, None, text_exact=False, chat_exact=False, by=None, problem=error.message)
+    return Counted(model, identity.name, identity.exact, chat.exact, chat.by.value)
+
+
+def _show(extras: list[Extra], counted: list[Counted], problem: TokenboxError | None) -> None:
+    lines = [
+        f"tokenbox {__version__} on Python {platform.python_version()}, {platform.platform()}",
+        "settings: " + ("ok" if problem is None else f"{problem.message} ({problem.code})"),
+    ]
+    terminal.show([terminal.line(text) for text in (*lines, "")])
+    kinds = {True: "exact", False: "estimate"}
+    rows = [
+        (
+            each.model,
+            each.tokenizer or "-",
+            kinds[each.text_exact],
+            kinds[each.chat_exact],
+            each.by or "-",
+        )
+        for each in counted
+    ]
+    terminal.show(terminal.table(("model", "tokenizer", "text", "chat", "counted by"), rows))
+    terminal.show([terminal.line("")])
+    found = [(each.name, "-" if each.missing else "yes", each.what_for) for each in extras]
+    terminal.show(terminal.table(("extra", "installed", "what it is for"), found))
+    if missing := [each.remedy for each in extras if each.remedy is not None]:
+        terminal.show(
+            [terminal.line(text) for text in ("", "To add one:", *(f"  {each}" for each in missing))]
+        )

@@ -1,0 +1,280 @@
+"""What a person probably meant: from a usage error to a command line that works.
+
+Tables first: the words that other tools use for what a command or an option of ours does.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+COMMAND_MEANT: Final[Mapping[str, str]] = {
+    "token": "count",
+    "tokens": "count",
+    "tokenize": "count",
+    "wc": "count",
+    "trim": "fit",
+    "truncate": "fit",
+    "shorten": "fit",
+    "compact": "fit",
+    "evict": "fit",
+    "bundle": "pack",
+    "repo": "pack",
+    "repomix": "pack",
+    "concat": "pack",
+    "compile": "layout",
+    "build": "layout",
+    "render": "layout",
+    "whatif": "layout",
+    "guard": "enforce",
+    "gate": "enforce",
+    "allow": "enforce",
+    "chat": "shell",
+    "repl": "shell",
+    "talk": "shell",
+    "proxy": "serve",
+    "server": "serve",
+    "start": "serve",
+    "run": "serve",
+    "up": "serve",
+    "price": "cost",
+    "usage": "cost",
+    "spend": "cost",
+    "ledger": "cost",
+    "set": "config set",
+    "settings": "config",
+    "info": "doctor",
+    "status": "doctor",
+    "env": "doctor",
+    "about": "doctor",
+    "debug": "doctor",
+    "version": "--version",
+    "list": "tokenizers",
+    "encodings": "tokenizers",
+    "model": "models",
+    "prices": "models",
+    "verify": "proof verify",
+    "replay": "proof replay",
+    "test": "check",
+    "lint": "check",
+    "ci": "check",
+    "setup": "init",
+    "new": "init",
+    "discover": "models --discover",
+}
+"""Commands of other tools, and words that people try, by ours."""
+
+OPTION_MEANT: Final[Mapping[str, Sequence[str]]] = {
+    "--max-tokens": ("--budget", "--max-ctx"),
+    "--max_tokens": ("--budget", "--max-ctx"),
+    "--token-budget": ("--budget",),
+    "--tokens": ("--budget",),
+    "--token-limit": ("--budget", "--max-ctx"),
+    "--limit": ("--budget",),
+    "--max": ("--budget",),
+    "--size": ("--budget",),
+    "--window": ("--max-ctx", "--budget"),
+    "--context": ("--max-ctx", "--budget"),
+    "--context-window": ("--max-ctx",),
+    "--max-context": ("--max-ctx",),
+    "--reserve": ("--reserve-out",),
+    "--max-output-tokens": ("--reserve-out",),
+    "--encoding": ("--tokenizer",),
+    "--encoder": ("--tokenizer",),
+    "--vocab": ("--tokenizer",),
+    "--url": ("--upstream", "--endpoint"),
+    "--server": ("--upstream", "--endpoint"),
+    "--base-url": ("--upstream", "--endpoint"),
+    "--api-base": ("--upstream", "--endpoint"),
+    "--backend": ("--upstream", "--endpoint"),
+    "--target": ("--upstream", "--endpoint"),
+    "--out": ("--output",),
+    "--output-file": ("--output",),
+    "--file": ("--output",),
+    "--style": ("--format",),
+    "--type": ("--format",),
+    "--markdown": ("--format markdown",),
+    "--xml": ("--format xml",),
+    "--prompt": ("--query", "--system"),
+    "--question": ("--query",),
+    "--issue": ("--query-file",),
+    "--ignore": ("--exclude",),
+    "--verbose": ("--explain",),
+    "--why": ("--explain",),
+    "--dry-run": ("--check", "--explain"),
+    "--listen": ("--port",),
+    "--bind": ("--host",),
+    "--address": ("--host",),
+}
+"""Options of other tools by ours, the likeliest first. One is offered only where the command has it."""
+
+_NO_COMMAND = re.compile(r"No such command '(?P<word>[^']*)'\.")
+_NO_OPTION = re.compile(r"No such option: (?P<word>\S+)")
+_NOT_A_NUMBER = re.compile(r"'(?P<word>[^']*)' is not a valid int(?:eger)?(?: range)?\.?")
+_NOT_A_CHOICE = re.compile(r"'(?P<word>[^']*)' is not one of ")
+_POSSIBLE = re.compile(r"\(Possible options: (?P<names>[^)]*)\)")
+_EXTRA = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((?P<word>[^ )]+)")
+_NEEDS_VALUE = re.compile(r"Option '(?P<word>[^']*)' requires an argument\.")
+_MISSING = re.compile(r"Missing (?:argument|option|parameter):? '(?P<word>[^']*)'\.?")
+_FIGURE = re.compile(r"(?P<whole>\d[\d,_ ]*(?:\.\d+)?)(?P<unit>[km]?) ?(?:tokens?)?")
+_ZEROS: Final = {"": 0, "k": 3, "m": 6}
+_CHOICE_MEANT: Final = {
+    "md": "markdown",
+    "txt": "minimal",
+    "text": "minimal",
+    "plain": "minimal",
+    "lcp": "bcp",
+}
+_SCHEMES = ("http://", "https://")
+_VALUES: Final[Mapping[str, str]] = {
+    "--model": "gpt-4o",
+    "--budget": "8000",
+    "--tokenizer": "o200k_base",
+    "--query": "'Why does login fail?'",
+    "--upstream": "http://127.0.0.1:8080",
+    "--endpoint": "http://127.0.0.1:8080",
+}
+_EXAMPLES: Final[Mapping[str, str]] = {
+    "count": "tokenbox count README.md",
+    "fit": "tokenbox fit chat.json --budget 8000",
+    "ask": "tokenbox ask 'What is a token?' --endpoint http://127.0.0.1:8080",
+    "diff": "tokenbox diff old.json new.json",
+}
+
+
+_NO_COMMANDS: Final[Sequence[tuple[Callable[[str], bool], str, Sequence[str]]]] = (
+    (lambda word: word.startswith(_SCHEMES), "an address", ("serve", "--upstream")),
+    (lambda word: Path(word).is_dir(), "a folder", ("pack",)),
+    (lambda word: Path(word).exists(), "a file", ("count",)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """A usage error: its message, the word it is about, all arguments, the options of the command."""
+
+    message: str
+    word: str
+    arguments: Sequence[str]
+    options: Collection[str]
+
+
+Hint = tuple[str, str | None]
+"""The error in plain words, and a command line to try instead, where one is likely."""
+
+
+def improved(message: str, arguments: Sequence[str], options: Collection[str]) -> Hint:
+    """A usage error in plain words, and a command line to try instead.
+
+    ``options``: those of the command. The command line differs from ``arguments`` only where they were wrong.
+    """
+    for pattern, explained in _RULES:
+        if (found := pattern.search(message)) is not None:
+            return explained(Wrong(message, found["word"], arguments, options))
+    return message, None
+
+
+def _command(wrong: Wrong) -> Hint:
+    word, rest = wrong.word, wrong.arguments[1:]
+    if wrong.arguments[0] == "gateway" and COMMAND_MEANT.get(word) == "serve":
+        return f"tokenbox gateway has no command '{word}'.", "tokenbox serve --upstream http://127.0.0.1:8080"
+    if wrong.arguments[0] != word:
+        return wrong.message, None  # of a group: typer names the nearest
+    if word in COMMAND_MEANT:
+        return f"there is no command '{word}'.", _line([*COMMAND_MEANT[word].split(), *rest])
+    for is_so, what, meant in _NO_COMMANDS:
+        if is_so(word):
+            return f"{word} is {what}, not a command.", _line([*meant, word, *rest])
+    return wrong.message.replace("No such command", "there is no command"), None
+
+
+def _option(wrong: Wrong) -> Hint:
+    name = wrong.word.partition("=")[0]
+    command = wrong.arguments[0]
+    meant = next((o for o in OPTION_MEANT.get(name, ()) if o.split()[0] in wrong.options), None)
+    if meant is None and command == "count" and "--budget" in OPTION_MEANT.get(name, (name,)):
+        return "tokenbox count has no budget: it counts all of a text.", _EXAMPLES["fit"]
+    if meant is None:
+        near = _POSSIBLE.search(wrong.message)
+        hint = "" if near is None else f" Did you mean {near['names']}?"
+        return f"tokenbox {command} has no option {name}.{hint}", None
+    changed: list[str] = []
+    for argument in wrong.arguments:
+        own, sign, given = argument.partition("=")
+        changed += [*meant.split(), *([given] if sign else [])] if own == name else [argument]
+    if meant == "--budget":
+        at = changed.index(meant) + 1
+        changed[at : at + 1] = [str(_tokens(figure) or figure) for figure in changed[at : at + 1]]
+    return f"tokenbox {command} has no option {name}.", _line(changed)
+
+
+def _number(wrong: Wrong) -> Hint:
+    said = _NOT_A_NUMBER.sub(f"'{wrong.word}' is not a whole number.", wrong.message)
+    tokens = _tokens(wrong.word)
+    if tokens is None:
+        return said, None
+    whole = [
+        argument.removesuffix(wrong.word) + str(tokens)
+        if argument.rpartition("=")[2] == wrong.word
+        else argument
+        for argument in wrong.arguments
+    ]
+    return f"{said} Write {tokens}.", _line(whole)
+
+
+def _tokens(word: str) -> int | None:
+    """``50k``, ``50,000`` and ``1.5M`` as whole numbers; None for anything that is not one."""
+    figure = _FIGURE.fullmatch(word.strip().lower())
+    if figure is None:
+        return None
+    before, _, after = re.sub(r"[,_ ]", "", figure["whole"]).partition(".")
+    zeros = _ZEROS[figure["unit"]]
+    return None if len(after) > zeros else int(before + after.ljust(zeros, "0"))
+
+
+def _extra(wrong: Wrong) -> Hint:
+    said = f"tokenbox {wrong.arguments[0]} does not take the argument '{wrong.word}'."
+    option = next((o for o in ("--upstream", "--endpoint") if o in wrong.options), None)
+    if option is None or not wrong.word.startswith(_SCHEMES):
+        return said, None
+    at = wrong.arguments.index(wrong.word)
+    return said, _line([*wrong.arguments[:at], option, *wrong.arguments[at:]])
+
+
+def _choice(wrong: Wrong) -> Hint:
+    near = difflib.get_close_matches(wrong.word, re.findall("'([^']+)'", wrong.message), 2, 0.3)
+    meant = _CHOICE_MEANT.get(wrong.word) or (near[1] if len(near) > 1 else None)
+    if meant is None or f"'{meant}'" not in wrong.message or wrong.word not in wrong.arguments:
+        return wrong.message, None
+    return wrong.message, _line([meant if each == wrong.word else each for each in wrong.arguments])
+
+
+def _value(wrong: Wrong) -> Hint:
+    example = _VALUES.get(wrong.word)
+    return f"{wrong.word} needs a value.", None if example is None else f"{_line(wrong.arguments)} {example}"
+
+
+def _missing(wrong: Wrong) -> Hint:
+    return f"{wrong.word} is missing.", _EXAMPLES.get(wrong.arguments[0])
+
+
+def _line(arguments: Sequence[str]) -> str:
+    return f"tokenbox {shlex.join(arguments)}"
+
+
+_RULES: Final = (
+    (_NO_COMMAND, _command),
+    (_NO_OPTION, _option),
+    (_NOT_A_NUMBER, _number),
+    (_NOT_A_CHOICE, _choice),
+    (_EXTRA, _extra),
+    (_NEEDS_VALUE, _value),
+    (_MISSING, _missing),
+)
