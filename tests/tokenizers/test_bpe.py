@@ -4,9 +4,11 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
+import re
 import subprocess
 import sys
 import threading
+import unicodedata
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from hypothesis import strategies as st
 from tests.tokenizers import corpora
 from tokenbox.errors import InvalidText, TokenizerError, VocabularyError
 from tokenbox.tokenizers import bpe, vocabularies
+from tokenbox.tokenizers.cuts import LETTER
 from tokenbox.tokenizers.engines import Tiktoken
 from tokenbox.tokenizers.patterns import NAMED, cutting
 from tokenbox.tokenizers.published import BASELINES, BpeSpec, fingerprint
@@ -308,6 +311,15 @@ def test_the_proven_cuts_add_up(pattern: str) -> None:
         assert [token for chunk in chunks for token in engine.ordinary(chunk)] == engine.ordinary(text)
         cuts += len(chunks) - 1
     assert cuts > 10_000
+
+
+def test_cuts_rely_on_no_letter_that_is_younger_than_the_engines() -> None:
+    letters = re.findall(LETTER, "".join(map(chr, range(sys.maxunicode + 1))))
+    assert len(letters) > 40_000
+    # In Unicode 3.2 of 2002 already, but for what 4 and 5 added to these blocks.
+    old = [c for c in letters if unicodedata.ucd_3_2_0.category(c)[0] in "LN"]
+    assert {unicodedata.category(c)[0] for c in letters} == {"L", "N"}
+    assert len(letters) - len(old) < 200
 
 
 def test_an_unknown_pattern_has_no_proven_cuts() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from tokenbox.compose.again import LAST
 from tokenbox.content.section import Text
 from tokenbox.tokenizers.cache import CountCache, is_worth_remembering
 from tokenbox.tokenizers.protocol import AdditiveTokenizer
@@ -46,14 +47,21 @@ class Counter:
     def sizes(self, sections: Sequence[Section]) -> list[int]:
         """The count of each section's content, made once for the sections of this layout."""
         if self._sizes[0] is not sections:
-            texts = [section.content for section in sections]
-            if self._cache is None:
-                sizes = self.tokenizer.count_batch(texts)
-            else:
-                digests = [section.content_digest for section in sections]
-                sizes = self._cache.count_batch(self.tokenizer, texts, digests)
+            by = "sizes", self._cache, getattr(self.tokenizer, "function", self.tokenizer)
+            (sizes,) = LAST.columns(by, sections, self._counted, self._holds)
             self._sizes = sections, sizes
         return self._sizes[1]
+
+    def _counted(self, sections: Sequence[Section]) -> list[list[int]]:
+        texts = [section.content for section in sections]
+        if self._cache is None:
+            return [self.tokenizer.count_batch(texts)]
+        digests = [section.content_digest for section in sections]
+        return [self._cache.count_batch(self.tokenizer, texts, digests)]
+
+    def _holds(self, section: Section, sizes: Sequence[int]) -> bool:
+        """Whether a count that was remembered is what the tokenizer says now: a function may have changed."""
+        return self._cache is not None or [self.tokenizer.count(section.content)] == sizes
 
     def count_all(self, texts: Sequence[str]) -> list[int]:
         """The counts of texts that may come back."""

@@ -57,7 +57,7 @@ class LinearWhole(Parts):
         # What would be left after each drop; at the very last one there is no join left to take away.
         left = [whole - cost for cost in accumulate(costs)]
         pivot = bisect_left(left, 1, key=lambda weight: int(price(max(0, weight)) <= budget))
-        totals = list(map(price, [whole, *left[: pivot - 1]])) if pivot else []
+        totals = self._prices([whole, *left[: pivot - 1]]) if pivot else []
         dropped = order[:pivot]
         self._live -= pivot - costs[:pivot].count(0)
         self._sum -= sum(weights[i] for i in dropped)
@@ -71,6 +71,9 @@ class LinearWhole(Parts):
         if item:
             text = self.texts[i] + self.separator + item if self.texts[i] else item
             self.put(i, text, self.counter.count(text))
+
+    def _prices(self, weights: Sequence[int]) -> list[int]:
+        return list(map(self._count_of, weights))
 
     def _price(self, weight: int, live: int) -> int:
         return self._count_of(weight + self._join * (live - 1)) if live else 0
@@ -139,6 +142,11 @@ class PricedWhole(LinearWhole):
 
     def _corrected(self, weight: int) -> int:
         return max(0, weight + self.correction) if weight else 0
+
+    def _prices(self, weights: Sequence[int]) -> list[int]:
+        if min(weights) <= max(0, -self.correction):
+            return super()._prices(weights)
+        return list(map(self.correction.__add__, weights))
 
     def put(self, i: int, text: str, size: int) -> None:
         self.texts[i], self.sizes[i] = text, size

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from tokenbox.content.section import Section
     from tokenbox.tokenizers.protocol import Tokenizer
 
-# Characters of an emitted whole up to which it is always counted anew, as a check: about 250,000 tokens.
-RECOUNTED = 1_000_000
+# Characters of an emitted whole up to which it is always counted anew, as a check: about 2,000 tokens.
+RECOUNTED = 8_192
 
 
 def exact_whole(
@@ -35,7 +35,7 @@ def exact_whole(
 
 
 def checked_total(whole: Parts, pieces: Sequence[str]) -> int:
-    """The count of the emitted whole, in pieces, made anew; of a huge one, its parts and seams added up anew.
+    """The count of the emitted whole, in pieces, made anew; of a long one, its parts and seams added up anew.
 
     The latter only where the vocabulary's own pattern proves the cuts: then it is the count.
     """

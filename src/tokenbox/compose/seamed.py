@@ -10,21 +10,30 @@ is the count of the whole. A part without any safe cut is *solid*: it lies insid
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from functools import lru_cache
+from itertools import accumulate
+from operator import add, gt
 from typing import TYPE_CHECKING
 
+from tokenbox.compose.again import LAST
 from tokenbox.compose.parts import Parts
+from tokenbox.tokenizers.cache import is_worth_remembering
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tokenbox.compose.counting import Counter
     from tokenbox.content.section import Section
     from tokenbox.tokenizers.cuts import CutRules
+    from tokenbox.tokenizers.protocol import Tokenizer
 
 # Characters in one head or tail, and solid parts in one layout, beyond which seams would cost more than
 # they tell.
 MAX_SEAM = 4096
 MAX_SOLID = 256
+# Tails whose cost is remembered between layouts, for each tokenizer and separator.
+MAX_TAILS = 8_192
 
 
 class NotSeamable(Exception):
@@ -34,6 +43,19 @@ class NotSeamable(Exception):
 def _is_solid(head: str, tail: str, text: str) -> bool:
     """Whether the text has no safe cut, not even where it begins or ends: head and tail are all of it."""
     return len(head) + len(tail) > len(text)
+
+
+@lru_cache(maxsize=2)
+def _costs(_fingerprint: str, _separator: str) -> dict[str, int]:
+    return {}
+
+
+def tail_costs(tokenizer: Tokenizer, separator: str) -> dict[str, int]:
+    """What each tail adds to the separator after it, as far as that was counted before."""
+    costs = _costs(tokenizer.identity.fingerprint, separator) if is_worth_remembering(tokenizer) else {}
+    if len(costs) > MAX_TAILS:
+        _costs.cache_clear()  # a layout in another thread goes on with its own
+    return costs
 
 
 class SeamedWhole(Parts):
@@ -56,21 +78,27 @@ class SeamedWhole(Parts):
         super().__init__(sections, separator, sizes, counter)
         self._rules = rules
         self._proven = bool(getattr(counter.tokenizer, "cuts_proven", False))
-        n = self._end = len(sections)
+        self._end = len(sections)
         # By a text's first and last character: whether the place between it and the separator is a cut.
         self._starts: dict[str, bool] = {"": True}
         self._ends: dict[str, bool] = {"": True}
         self._seam_costs: dict[tuple[str, str], int] = {}
-        self._heads, self._tails = self._cuts([*self.texts, ""])
-        self._solid = list(map(_is_solid, self._heads, self._tails, [*self.texts, ""]))
+        by = "cuts", rules, separator
+        self._heads, self._tails = (
+            [*column, ""]
+            for column in LAST.columns(by, sections, lambda some: self._cuts([s.content for s in some]))
+        )
+        lengths = map(add, map(len, self._heads), map(len, self._tails))
+        self._solid = [
+            *map(gt, lengths, map(len, self.texts)),
+            False,
+        ]  # _is_solid of each
         self._solids = sum(self._solid)
         self._check_worth(max(map(len, self._heads)), max(map(len, self._tails)))
+        # What a part's tail adds to the separator where the next part has no head, as with most texts.
+        self._tail_costs = tail_costs(counter.tokenizer, separator)
         live = [i for i, text in enumerate(self.texts) if text]
-        self._next, self._previous = [n] * (n + 1), [n] * (n + 1)
-        for i, k in zip([n, *live], [*live, n], strict=True):
-            self._next[i], self._previous[k] = k, i
-        # Which parts have text, to find a neighbour across a hundred thousand that have none.
-        self._live = bytearray(map(bool, self.texts))
+        self._link_all(live)
         self._total = sum(sizes) + self._seams_of(live)
 
     @property
@@ -85,6 +113,10 @@ class SeamedWhole(Parts):
         return sum(self.sizes[i] for i in live) + self._seams_of(live)
 
     def drop_while_over(self, order: Sequence[int], budget: int) -> list[int]:
+        if not self._solids and not any(self._heads):
+            in_a_row = self._drop_in_a_row(order, budget)
+            if in_a_row is not None:
+                return in_a_row
         totals: list[int] = []
         texts, sizes = self.texts, self.sizes
         for i in order:
@@ -95,6 +127,40 @@ class SeamedWhole(Parts):
             if texts[i]:
                 self._unlink(i, share)
                 texts[i], sizes[i] = "", 0
+        return totals
+
+    def _drop_in_a_row(self, order: Sequence[int], budget: int) -> list[int] | None:
+        """``drop_while_over`` where no part has a head: what a part takes away is its own, but for the last.
+
+        The last part's tail meets no separator. None where dropping a part makes the whole larger.
+        """
+        texts, sizes, tails = self.texts, self.sizes, self._tails
+        costs = self._priced_tails(tails)
+        shares = [sizes[i] + costs[tails[i]] if texts[i] else 0 for i in order]
+        if min(shares, default=0) < 0:
+            return None
+        live = [i for i, text in enumerate(texts) if text]
+        whole = sum(sizes) + sum(costs[tails[i]] for i in live)
+        left = [
+            whole,
+            *map(whole.__sub__, accumulate(shares)),
+        ]
+        drops_before = dict(zip(order, range(len(order)), strict=True))
+        totals: list[int] = []
+        for i in reversed(live):
+            # Up to so many drops this part is there, and it is the last one.
+            end = drops_before.get(i, len(order)) + 1
+            if end > len(totals):
+                cost = costs[tails[i]]
+                enough = bisect_left(left, -budget - cost, len(totals), end, key=int.__neg__)
+                totals += [amount - cost for amount in left[len(totals) : enough]]
+                if enough < end:
+                    break
+        if totals:
+            self._total = totals.pop()
+        for i in order[: len(totals)]:
+            texts[i], sizes[i] = "", 0
+        self._link_all([i for i in live if texts[i]])
         return totals
 
     def put(self, i: int, text: str, size: int) -> None:
@@ -120,6 +186,14 @@ class SeamedWhole(Parts):
         self.put(i, item, size)
 
     # The linked list.
+
+    def _link_all(self, live: Sequence[int]) -> None:
+        n = self._end
+        self._next, self._previous = [n] * (n + 1), [n] * (n + 1)
+        for i, k in zip([n, *live], [*live, n], strict=True):
+            self._next[i], self._previous[k] = k, i
+        # Which parts have text, to find a neighbour across a hundred thousand that have none.
+        self._live = bytearray(map(bool, self.texts))
 
     def _unlink(self, i: int, share: int) -> None:
         before, after = self._previous[i], self._next[i]
@@ -177,6 +251,8 @@ class SeamedWhole(Parts):
         """What the seam between two parts that are not solid adds; nothing at the ends."""
         if self._end in (before, after):
             return 0
+        if not self._heads[after]:
+            return self._priced_tails([self._tails[before]])[self._tails[before]]
         pair = self._tails[before], self._heads[after]
         cost = self._seam_costs.get(pair)
         if cost is None:
@@ -184,11 +260,25 @@ class SeamedWhole(Parts):
             cost = self._seam_costs[pair] = small(tail + self.separator + head) - small(tail) - small(head)
         return cost
 
+    def _priced_tails(self, tails: Iterable[str]) -> Mapping[str, int]:
+        """What each of these tails adds to a separator after it, where the next part has no head."""
+        costs, separator = self._tail_costs, self.separator
+        new = set(tails) - costs.keys()
+        if new:
+            self.counter.count_small([text for tail in new for text in (tail, tail + separator)])
+            small = self.counter.small
+            for tail in new:
+                costs[tail] = small(tail + separator) - small(tail)
+        return costs
+
     def _seams_of(self, live: Sequence[int]) -> int:
         """All seams of a whole that has just these parts."""
         if self._solids:
             return self._seams_along([self._end, *live, self._end])
         tails, heads, separator = self._tails, self._heads, self.separator
+        if not any(heads):
+            before = [tails[i] for i in live[:-1]]
+            return sum(map(self._priced_tails(before).__getitem__, before))
         pairs = list(zip([tails[i] for i in live], [heads[i] for i in live[1:]], strict=False))
         new = set(pairs) - self._seam_costs.keys()
         self.counter.count_small(

@@ -6,8 +6,10 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from tokenbox.compose.again import MADE
 from tokenbox.compose.bounds import Warned, check_policy, checked_groups, engine_boxes, warnings
 from tokenbox.compose.counting import Counter
 from tokenbox.compose.diff import SCHEMA, LayoutDiff, diff
@@ -51,6 +53,8 @@ SMALL = 16_384
 NEAR = 4
 # A layout priced conservatively is refined once if more than a twentieth of the budget stayed free.
 WASTE = 20
+
+_CONTENT = attrgetter("content")
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +241,7 @@ class _Pricing(NamedTuple):
         """Whether to count the whole beforehand: it costs little, or may fit though its parts seem not to."""
         if self.is_cheap or sum(self.sizes()) <= budget + budget // NEAR:
             return True
-        return sum(len(section.content) for section in self.sections) <= SMALL
+        return sum(map(len, map(_CONTENT, self.sections))) <= SMALL
 
 
 def _text_pricing(sections: Sequence[Section], options: Options, counter: Counter) -> _Pricing:
@@ -341,12 +345,9 @@ def checked_sections(sections: object) -> list[Section]:
         return sections
     if not isinstance(sections, Iterable) or isinstance(sections, str | bytes | Mapping):
         raise InvalidSection(f"sections is a list of sections, not {type(sections).__name__}.")
-    checked = _Checked(
-        [
-            section if section.__class__ is Section else Section.of(section, position)
-            for position, section in enumerate(sections)
-        ]
-    )
+    given = list(sections)
+    mixed = set(map(type, given)) != {Section}
+    checked = _Checked(MADE.sections(given, Section.of) if mixed else given)  # type: ignore[arg-type]
     ids = [section.id for section in checked]
     if len(set(ids)) < len(ids):
         twice = next(name for position, name in enumerate(ids) if name in ids[:position])

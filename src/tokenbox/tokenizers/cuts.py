@@ -9,7 +9,7 @@ in every text that has the same two characters there.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 # How many characters are looked at first when searching backwards; doubled until a cut is found.
 _FIRST_WINDOW = 16
@@ -21,6 +21,12 @@ class CutRules:
 
     name: str
     pattern: re.Pattern[str]
+    _last: re.Pattern[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # As far as there is text, and back to the first cut that comes.
+        last = re.compile(rf"(?s:.*)(?:{self.pattern.pattern})", self.pattern.flags)
+        object.__setattr__(self, "_last", last)
 
     def first(self, text: str, start: int = 0) -> int:
         """The first safe cut c with ``start < c < len(text)``, or -1. Looks at ``text[start:]`` only."""
@@ -33,11 +39,11 @@ class CutRules:
         window = _FIRST_WINDOW
         while True:
             start = max(0, stop - window)
-            cut = -1
-            for match in self.pattern.finditer(text, start, stop):
-                cut = match.end()
-            if cut >= 0 or start == 0:
-                return cut
+            match = self._last.match(text, start, stop)
+            if match:
+                return match.end()
+            if start == 0:
+                return -1
             window *= 4
 
     def head(self, text: str) -> str:
@@ -55,13 +61,25 @@ class CutRules:
         return self.pattern.match(before + after) is not None
 
 
+# Letters and digits that every version of Unicode in use has. Python and each engine have their own tables:
+# what one takes for a letter another may not know. Fewer of them means fewer cuts, never a wrong one.
+LETTER = (
+    "[0-9A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02af\u0388-\u038a\u038e-\u03a1\u03a3-\u03f5\u03f7-\u0481\u048a-\u0523"
+    "\u0531-\u0556\u0561-\u0587\u05d0-\u05ea\u0621-\u064a\u0660-\u0669\u0671-\u06d3\u06f0-\u06f9\u0904-\u0939"
+    "\u0966-\u096f\u0985-\u098c\u0993-\u09a8\u09aa-\u09b0\u0b85-\u0b8a\u0bae-\u0bb9\u0c05-\u0c0c\u0c12-\u0c28"
+    "\u0e01-\u0e30\u0e50-\u0e59\u10d0-\u10f6\u1780-\u17b3\u1e00-\u1e9b\u1ea0-\u1ef9\u3041-\u3096\u30a1-\u30fa"
+    "\u3400-\u4db5\u4e00-\u9fa5\uac00-\ud7a3\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]"
+)
+
 UNIVERSAL = CutRules("universal", re.compile(r"\n(?=[^\s/])|[a-z](?= )"))
 """After a newline before a character that is neither white space nor ``/``; before a space that
 follows ``[a-z]``. Holds for cl100k, o200k, llama3, qwen3, deepseek, gemma3 and tekken."""
 
 GPT = CutRules(
     "gpt",
-    re.compile(r"\n(?=[^\s/])|[^\W_](?=[\x00-&(-/:-@\[-`{-\x7f\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f])"),
+    re.compile(
+        rf"\n(?=[^\s/])|{LETTER}(?=[\x00-&(-/:-@\[-`{{-\x7f\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f])"
+    ),
 )
 r"""As ``UNIVERSAL``, and after any letter or digit before an ASCII character that is none and no
 apostrophe, or before CJK punctuation. Follows from the patterns of cl100k, o200k and llama3: a run of

@@ -26,9 +26,8 @@ Encode = Callable[[str], Sequence[int]]
 _CUT = "<|tokenbox cut|>"
 _CUT_ONLY = frozenset({_CUT})
 _ID_BYTES = 4
-# Characters per call: large enough to make calls and threads cheap, small enough to keep few ids in memory.
+# Characters per call: enough to make calls and threads cheap. At most twice as many, to keep few ids.
 _GROUP = 131_072
-_WORTH_THREADS = 4
 _MAX_THREADS = 4
 
 
@@ -70,9 +69,10 @@ class Tiktoken:
 
     def count_batch(self, texts: Sequence[str]) -> list[int]:
         """The count of each text; many texts per call of the engine, the calls in threads where that pays."""
-        groups = list(_groups(texts, _GROUP))
-        # tiktoken lets go of the GIL while it encodes.
-        in_threads = len(groups) >= _WORTH_THREADS and _processors() > 1
+        # tiktoken lets go of the GIL while it encodes, so there is work for a thread on each processor.
+        share = -(-sum(map(len, texts)) // min(_processors(), _MAX_THREADS))
+        groups = list(_groups(texts, min(max(share, _GROUP), 2 * _GROUP)))
+        in_threads = len(groups) > 1 and _processors() > 1
         counts = (_pool().map if in_threads else map)(self._count_group, groups)
         return [count for group in counts for count in group]
 

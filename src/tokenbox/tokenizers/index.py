@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer
 
 CHUNK: Final = 1_024
-BLOCK: Final = 256
+BLOCK: Final = 64
 CONTEXT: Final = 128
 """Characters on each side of a boundary on which unproven cuts are checked."""
 

@@ -10,12 +10,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tokenbox.tokenizers.cuts import GPT, UNIVERSAL, CutRules
+from tokenbox.tokenizers.cuts import GPT, LETTER, UNIVERSAL, CutRules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-GPT2_CUTS: Final = CutRules("gpt2", re.compile(r"[^\W_](?=[\x00-&(-/:-@\[-`{-\x7f])"))
+GPT2_CUTS: Final = CutRules("gpt2", re.compile(rf"{LETTER}(?=[\x00-&(-/:-@\[-`{{-\x7f])"))
 r"""After any letter or digit before an ASCII character that is none and no apostrophe. For the GPT-2
 family, whose ``\s+`` runs on after a newline: ``GPT`` without its newline rule. A run of letters or of
 digits ends where they end, and no other alternative takes one in, but for the contractions."""

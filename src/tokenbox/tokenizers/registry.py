@@ -153,7 +153,7 @@ class CallableTokenizer(BaseTokenizer):
     def __init__(
         self, function: Callable[[str], int], name: str | None = None, *, exact: bool = False
     ) -> None:
-        self._function = function
+        self.function = function
         label = name or getattr(function, "__qualname__", None) or type(function).__qualname__
         # What a function does cannot be fingerprinted; its name is what a record can say of it.
         fingerprint = hashlib.sha256(f"callable:{label}".encode()).hexdigest()
@@ -169,7 +169,7 @@ class CallableTokenizer(BaseTokenizer):
     def count_batch(self, texts: Sequence[str]) -> list[int]:
         name = self._identity.name
         try:
-            counts = list(map(self._function, texts))
+            counts = list(map(self.function, texts))
         except TokenizerError:
             raise
         except Exception as error:
