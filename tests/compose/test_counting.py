@@ -10,6 +10,7 @@ import pytest
 
 import tokenbox
 from tests.compose.independent import COUNTERS
+from tokenbox.compose.pricing import RECOUNTED
 from tokenbox.tokenizers import BaseTokenizer, CountCache, get
 
 if TYPE_CHECKING:
@@ -122,20 +123,25 @@ def test_whatif_counts_each_text_once() -> None:
         assert meter.seen.count(str(section["content"])) == 1
 
 
-def test_laying_out_again_counts_what_changed() -> None:
+@pytest.mark.parametrize("budget", [1_000, 8_000])
+def test_laying_out_again_counts_what_changed(budget: int) -> None:
+    """A short whole is counted again, as the check; of a long one the proven cuts are the check."""
     meter, cache, sections = Metered("o200k_base"), CountCache(), natural(200)
-    whole = tokenbox.layout(sections, 8_000, meter, cache=cache).text
+    whole = tokenbox.layout(sections, budget, meter, cache=cache).text
     meter.seen.clear()
-    tokenbox.layout(sections, 8_000, meter, cache=cache)
+    tokenbox.layout(sections, budget, meter, cache=cache)
+    checked = {whole} if len(whole) <= RECOUNTED else set()
+    assert (budget == 1_000) == bool(checked)
     small = {text for text in meter.seen if len(text) < 30}  # the seams
-    assert set(meter.seen) - small == {whole}, "only the emitted whole is counted again, as the check"
+    assert set(meter.seen) - small == checked
     meter.seen.clear()
     changed = [dict(s) for s in sections]
     changed[90]["content"] = "Changed. " + str(changed[90]["content"])
-    whole = tokenbox.layout(changed, 8_000, meter, cache=cache).text
+    whole = tokenbox.layout(changed, budget, meter, cache=cache).text
     large = [text for text in meter.seen if len(text) >= 30]
-    assert large.count(str(changed[90]["content"])) == large.count(whole) == 1
-    rest = sum(map(len, large)) - len(whole)
+    assert large.count(str(changed[90]["content"])) == 1
+    assert large.count(whole) == len(checked)
+    rest = sum(map(len, large)) - len(whole) * len(checked)
     assert rest <= 8 * len(str(changed[90]["content"])), (
         "the new text, and the section at the border cut anew"
     )
