@@ -132,8 +132,10 @@ def test_laying_out_again_counts_what_changed(budget: int) -> None:
     tokenbox.layout(sections, budget, meter, cache=cache)
     checked = {whole} if len(whole) <= RECOUNTED else set()
     assert (budget == 1_000) == bool(checked)
-    small = {text for text in meter.seen if len(text) < 30}  # the seams
-    assert set(meter.seen) - small == checked
+    # The seams are short, and the cuts that were tried begin the section at the border.
+    cuts = {text for text in meter.seen if any(str(s["content"]).startswith(text) for s in sections)}
+    assert not cuts & {s["content"] for s in sections}, "no section is counted again"
+    assert {text for text in set(meter.seen) - cuts if len(text) >= 30} == checked
     meter.seen.clear()
     changed = [dict(s) for s in sections]
     changed[90]["content"] = "Changed. " + str(changed[90]["content"])
