@@ -18,7 +18,12 @@ from openai.types.chat.completion_create_params import (
     CompletionCreateParamsNonStreaming,
     CompletionCreateParamsStreaming,
 )
+from openai.types.responses import Response, ResponseStreamEvent
 from openai.types.responses.input_token_count_params import InputTokenCountParams
+from openai.types.responses.response_create_params import (
+    ResponseCreateParamsNonStreaming,
+    ResponseCreateParamsStreaming,
+)
 from pydantic import TypeAdapter
 
 from tests.providers.fake import FakeServer, serving, sse, streamed
@@ -196,6 +201,7 @@ SAID = ChatAnswer(
     (("t1", "weather", '{"city": "Köln"}'),),  # type: ignore[arg-type]  # as a tuple
     FinishReason.TOOL_CALLS,
     Usage(33, 9, 20, cache_write_tokens=3),
+    kept=({"type": "thinking", "thinking": "Hm.", "signature": "s"},),
 )
 
 
@@ -235,8 +241,48 @@ def test_what_anthropic_says_can_be_said_back() -> None:
         result = {"role": "tool", "tool_call_id": answer.tool_calls[0].id, "content": "3 °C"}
         made.chat([{"role": "user", "content": "hi"}, answer.message, result])
         back = server.asked[1].body["messages"]
-    assert back[1] == {"role": "assistant", "content": MESSAGE["content"][1:]}  # type: ignore[index]
+    assert back[1] == {"role": "assistant", "content": MESSAGE["content"]}  # the signed thought, too
     assert back[2]["content"] == [{"type": "tool_result", "tool_use_id": "t1", "content": "3 °C"}]
+
+
+def test_marks_of_the_cache_and_blocks_of_its_own_reach_anthropic() -> None:
+    mark = {"type": "ephemeral", "ttl": "1h"}
+    document = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "x"}}
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": [{"type": "text", "text": "Be brief.", "cache_control": mark}]},
+        {"role": "user", "content": [document, {"type": "text", "text": "hi", "cache_control": mark}]},
+        {"role": "assistant", "content": "Yes.", "cache_control": mark},
+    ]
+    tools = [{**TOOLS[0], "cache_control": mark}, {"name": "own", "input_schema": {"type": "object"}}]
+    with serving({"/v1/messages": MESSAGE}) as server, provider(server, "anthropic") as made:
+        made.chat(messages, tools)
+        body = server.asked[0].body
+    valid(MessageCreateParamsNonStreaming, body)
+    assert body["system"] == messages[0]["content"]
+    assert body["messages"][0]["content"] == messages[1]["content"]
+    assert body["messages"][1]["content"] == [{"type": "text", "text": "Yes.", "cache_control": mark}]
+    assert [tool.get("cache_control") for tool in body["tools"]] == [mark, None]
+
+
+CHAT = {
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}]
+}
+
+
+def test_blocks_of_one_provider_are_not_sent_to_another() -> None:
+    signed = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
+    encrypted = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "e"}
+    said = {"role": "assistant", "content": "Yes.", "provider_blocks": [signed, encrypted]}
+    messages = [{"role": "user", "content": "hi"}, said, {"role": "user", "content": "And?"}]
+    answers = {"/v1/messages": MESSAGE, "/v1/responses": RESPONSE, "/v1/chat/completions": CHAT}
+    with serving(answers) as server:
+        for kind in ("anthropic", "openai-responses", "openai"):
+            with provider(server, kind) as made:
+                made.chat(messages)
+        anthropic, responses, chat = (asked.body for asked in server.asked[-3:])
+    assert anthropic["messages"][1]["content"] == [signed, {"type": "text", "text": "Yes."}]
+    assert responses["input"][1:3] == [encrypted, {"role": "assistant", "content": "Yes."}]
+    assert chat["messages"][1] == {"role": "assistant", "content": "Yes."}
 
 
 def anthropic_stream(*events: Mapping[str, Any]) -> bytes:
@@ -482,3 +528,170 @@ def test_other_openai_shapes_come_through_as_they_are() -> None:
     with serving({"/v1/chat/completions": streamed(sse(*WHOLE))}) as server:
         list(provider(server, "vllm").stream([message]))
         assert server.asked[0].body["messages"] == [message]
+
+
+# OpenAI Responses
+
+THOUGHT = {
+    "id": "rs_1",
+    "type": "reasoning",
+    "summary": [{"type": "summary_text", "text": "Hm."}],
+    "encrypted_content": "e",
+}
+CALL = {
+    "id": "fc_1",
+    "type": "function_call",
+    "call_id": "t1",
+    "name": "weather",
+    "arguments": '{"city": "K\u00f6ln"}',
+    "status": "completed",
+}
+RESPONSE: dict[str, Any] = {
+    "id": "resp_1",
+    "object": "response",
+    "created_at": 1,
+    "model": "m",
+    "status": "completed",
+    "output": [
+        THOUGHT,
+        {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "status": "completed",
+            "content": [{"type": "output_text", "text": "It is cold.", "annotations": []}],
+        },
+        CALL,
+    ],
+    "parallel_tool_calls": True,
+    "tool_choice": "auto",
+    "tools": [],
+    "usage": {
+        "input_tokens": 33,
+        "input_tokens_details": {"cached_tokens": 20, "cache_write_tokens": 3},
+        "output_tokens": 9,
+        "output_tokens_details": {"reasoning_tokens": 4},
+        "total_tokens": 42,
+    },
+}
+RESPONDED = ChatAnswer(
+    "It is cold.",
+    "Hm.",
+    (("t1", "weather", '{"city": "K\u00f6ln"}'),),  # type: ignore[arg-type]  # as a tuple
+    FinishReason.TOOL_CALLS,
+    Usage(33, 9, 20, cache_write_tokens=3, reasoning_tokens=4),
+    kept=(THOUGHT,),
+)
+
+
+def test_responses_whole_and_said_back() -> None:
+    valid(Response, RESPONSE)
+    with serving({"/v1/responses": RESPONSE}) as server, provider(server, "openai-responses") as made:
+        answer = made.chat(CONVERSATION, TOOLS, max_tokens=50, temperature=0.2)
+        result = {"role": "tool", "tool_call_id": answer.tool_calls[0].id, "content": "3 \u00b0C"}
+        made.chat([*CONVERSATION, answer.message, result], TOOLS)
+        first, second = (asked.body for asked in server.asked[-2:])
+    assert answer == RESPONDED
+    for body in (first, second):
+        valid(ResponseCreateParamsNonStreaming, body)
+        assert body["store"] is False
+    assert (first["max_output_tokens"], first["temperature"]) == (50, 0.2)
+    call = {key: value for key, value in CALL.items() if key not in {"id", "status"}}
+    assert second["input"][-4:] == [
+        THOUGHT,
+        {"role": "assistant", "content": "It is cold."},
+        call,
+        {"type": "function_call_output", "call_id": "t1", "output": "3 \u00b0C"},
+    ]
+
+
+def test_responses_ask_for_thoughts_only_of_models_that_have_them() -> None:
+    for model, asked in (
+        ("gpt-5.1", ["reasoning.encrypted_content"]),
+        ("o4-mini", ["reasoning.encrypted_content"]),
+        ("gpt-4o", None),
+    ):
+        with serving({"/v1/responses": RESPONSE}) as server:
+            BlockingProvider(Target(server.url, model, "openai-responses"), memory=EndpointMemory()).chat(
+                [{"role": "user", "content": "hi"}]
+            )
+            assert server.asked[-1].body.get("include") == asked
+
+
+def test_responses_streamed() -> None:
+    made = [
+        {
+            "type": "response.created",
+            "sequence_number": 0,
+            "response": {**RESPONSE, "status": "in_progress", "output": [], "usage": None},
+        },
+        {
+            "type": "response.reasoning_summary_text.delta",
+            "sequence_number": 1,
+            "item_id": "rs_1",
+            "output_index": 0,
+            "summary_index": 0,
+            "delta": "Hm.",
+        },
+        {"type": "response.output_item.done", "sequence_number": 2, "output_index": 0, "item": THOUGHT},
+        {
+            "type": "response.output_text.delta",
+            "sequence_number": 3,
+            "item_id": "msg_1",
+            "output_index": 1,
+            "content_index": 0,
+            "delta": "It is ",
+            "logprobs": [],
+        },
+        {
+            "type": "response.output_text.delta",
+            "sequence_number": 4,
+            "item_id": "msg_1",
+            "output_index": 1,
+            "content_index": 0,
+            "delta": "cold.",
+            "logprobs": [],
+        },
+        {
+            "type": "response.output_item.added",
+            "sequence_number": 5,
+            "output_index": 2,
+            "item": {**CALL, "arguments": ""},
+        },
+        {
+            "type": "response.function_call_arguments.delta",
+            "sequence_number": 6,
+            "item_id": "fc_1",
+            "output_index": 2,
+            "delta": CALL["arguments"],
+        },
+        {"type": "response.completed", "sequence_number": 7, "response": RESPONSE},
+    ]
+    for event in made:
+        valid(ResponseStreamEvent, event)
+    with serving({"/v1/responses": streamed(anthropic_stream(*made))}) as server:
+        stream = provider(server, "openai-responses").stream(CONVERSATION, TOOLS)
+        list(stream)
+        assert stream.answer == RESPONDED
+        valid(ResponseCreateParamsStreaming, server.asked[-1].body)
+    with serving({"/v1/responses": streamed(anthropic_stream(*made[:5]))}) as server:
+        stream = provider(server, "openai-responses").stream(CONVERSATION)
+        with pytest.raises(StreamCut):
+            list(stream)
+        assert stream.answer.text == "It is cold."
+    failed = {
+        "type": "response.failed",
+        "sequence_number": 1,
+        "response": {**RESPONSE, "status": "failed", "error": {"code": "server_error", "message": "x"}},
+    }
+    with (
+        serving({"/v1/responses": streamed(anthropic_stream(failed))}) as server,
+        pytest.raises(ServerFailed, match="server_error"),
+    ):
+        list(provider(server, "openai-responses").stream(CONVERSATION))
+
+
+def test_a_response_that_is_cut_says_so() -> None:
+    cut = {**RESPONSE, "status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+    with serving({"/v1/responses": cut}) as server, provider(server, "openai-responses") as made:
+        assert made.chat(CONVERSATION).finish is FinishReason.LENGTH

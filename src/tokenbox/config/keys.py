@@ -93,7 +93,7 @@ class Key:
 
 SERVER_KINDS = (
     *("auto", "llama.cpp", "vllm", "sglang", "tgi", "ollama", "lmstudio"),
-    *("openai", "anthropic", "openai-compatible"),
+    *("openai", "openai-responses", "anthropic", "openai-compatible"),
 )
 SERVED_BY = "What software serves it, also a kind that an installed package offers."
 GATEWAY_MODES = ("observe", "enforce", "fit")

@@ -16,6 +16,7 @@ from tokenbox.providers.events import (
     Event,
     Finished,
     FinishReason,
+    KeptBlock,
     ReasoningDelta,
     TextDelta,
     ToolCallDelta,
@@ -23,7 +24,7 @@ from tokenbox.providers.events import (
 )
 from tokenbox.providers.framing import ServerSentEvents
 from tokenbox.providers.kinds.kind import Dialect
-from tokenbox.providers.request import calls_of, function_of, is_parts, text_of
+from tokenbox.providers.request import calls_of, function_of, is_parts, provider_blocks, text_of
 from tokenbox.providers.shapes import at, count_at, items_at, text_at
 
 if TYPE_CHECKING:
@@ -52,15 +53,11 @@ def body(request: ChatRequest, max_tokens_field: str = "max_tokens") -> dict[str
         "messages": _turns(request),
         max_tokens_field: DEFAULT_MAX_TOKENS if request.max_tokens is None else request.max_tokens,
     }
-    system = [
-        text
-        for m in request.messages
-        if m["role"] in {"system", "developer"} and (text := text_of(m.get("content")))
-    ]
+    system = _system(request)
     if system:
-        made["system"] = "\n\n".join(system)
+        made["system"] = system
     if request.tools:
-        made["tools"] = [_tool(function_of(tool)) for tool in request.tools]
+        made["tools"] = [_tool(tool) for tool in request.tools]
     if request.temperature is not None:
         made["temperature"] = request.temperature
     if request.stop:
@@ -70,14 +67,34 @@ def body(request: ChatRequest, max_tokens_field: str = "max_tokens") -> dict[str
     return {**made, **request.extra}
 
 
-def _tool(function: Mapping[str, Any]) -> dict[str, Any]:
+def _system(request: ChatRequest) -> str | list[dict[str, Any]]:
+    """The system prompt: one text, or blocks where a mark of the cache stands on one."""
+    messages = [message for message in request.messages if message["role"] in {"system", "developer"}]
+    blocks = [block for message in messages for block in _marked(message, _content(message.get("content")))]
+    if any("cache_control" in block for block in blocks):
+        return blocks
+    return "\n\n".join(text for message in messages if (text := text_of(message.get("content"))))
+
+
+def _marked(message: Mapping[str, Any], blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A mark of the cache on a message is one on its last block."""
+    if blocks and message.get("cache_control"):
+        blocks[-1] = {**blocks[-1], "cache_control": message["cache_control"]}
+    return blocks
+
+
+def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
+    if "input_schema" in tool:
+        return dict(tool)  # of Anthropic's own shape
+    function = function_of(tool)
     made: dict[str, Any] = {
         "name": function["name"],
         "input_schema": function.get("parameters") or {"type": "object", "properties": {}},
     }
     if function.get("description"):
         made["description"] = function["description"]
-    return made
+    mark = tool.get("cache_control") or function.get("cache_control")
+    return {**made, "cache_control": mark} if mark else made
 
 
 def _turns(request: ChatRequest) -> list[dict[str, Any]]:
@@ -104,32 +121,60 @@ def _turns(request: ChatRequest) -> list[dict[str, Any]]:
 def _blocks(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     content = message.get("content")
     if message["role"] == "tool":
-        return [
-            {
-                "type": "tool_result",
-                "tool_use_id": str(message.get("tool_call_id", "")),
-                "content": text_of(content),
-            }
-        ]
-    parts = content if is_parts(content) else [{"type": "text", "text": content}]
-    blocks = [block for part in parts if (block := _part(part)) is not None]
-    return blocks + [
+        result = {
+            "type": "tool_result",
+            "tool_use_id": str(message.get("tool_call_id", "")),
+            "content": text_of(content),
+        }
+        return _marked(message, [result])
+    # A signed thought comes first, as it came.
+    blocks = [dict(block) for block in provider_blocks(message) if _is_own(block)] + _content(content)
+    blocks += [
         {"type": "tool_use", "id": call_id, "name": name, "input": _input(name, arguments)}
         for call_id, name, arguments in calls_of(message)
     ]
+    return _marked(message, blocks)
+
+
+def _content(content: object) -> list[dict[str, Any]]:
+    parts = content if is_parts(content) else [{"type": "text", "text": content}]
+    return [block for part in parts if (block := _part(part)) is not None]
+
+
+def _is_own(block: Mapping[str, Any]) -> bool:
+    """Whether a kept block is Anthropic's. A thought without its signature is refused by the API."""
+    kind = block.get("type")
+    return (
+        (kind == "thinking" and bool(block.get("signature")))
+        or kind == "redacted_thinking"
+        or (kind == "compaction" and "content" in block)
+    )
+
+
+# Blocks that only Anthropic has stay as they are, marks and all.
+_OWN_BLOCKS: Final = frozenset(
+    (
+        *("thinking", "redacted_thinking", "tool_use", "tool_result", "image", "document", "search_result"),
+        *("server_tool_use", "web_search_tool_result", "compaction", "container_upload"),
+    )
+)
 
 
 def _part(part: Mapping[str, Any]) -> dict[str, Any] | None:
     kind = part.get("type")
+    if kind in _OWN_BLOCKS:
+        return dict(part)
+    mark = {"cache_control": part["cache_control"]} if part.get("cache_control") else {}
     if kind == "image_url":
         url = text_at(part, "image_url.url")
         media, found, data = url.removeprefix("data:").partition(";base64,")
         if url.startswith("data:") and found:
-            return {"type": "image", "source": {"type": "base64", "media_type": media, "data": data}}
-        return {"type": "image", "source": {"type": "url", "url": url}}
+            source = {"type": "base64", "media_type": media, "data": data}
+            return {"type": "image", "source": source, **mark}
+        return {"type": "image", "source": {"type": "url", "url": url}, **mark}
     if kind == "text":
         text = part.get("text")
-        return {"type": "text", "text": text} if isinstance(text, str) and text else None
+        return {"type": "text", "text": text, **mark} if isinstance(text, str) and text else None
     raise InvalidRequest(
         f"a part of the type {kind!r} has no form in Anthropic's API here: text and image_url have."
     )
@@ -158,7 +203,9 @@ def events(answer: object) -> list[Event]:
             case "text":
                 found.append(TextDelta(text_at(block, "text")))
             case "thinking":
-                found.append(ReasoningDelta(text_at(block, "thinking")))
+                found += [ReasoningDelta(text_at(block, "thinking")), KeptBlock(block)]
+            case "redacted_thinking" | "compaction":
+                found.append(KeptBlock(block))
             case "tool_use":
                 given = json.dumps(at(block, "input"), ensure_ascii=False)
                 found.append(ToolCallDelta(calls, text_at(block, "id"), text_at(block, "name"), given))
@@ -175,6 +222,7 @@ class Reader:
         self.done = False
         self._calls: dict[int, int] = {}  # content block: its number among the tool calls
         self._usage: dict[str, Any] = {}
+        self._open: dict[int, dict[str, Any]] = {}  # blocks to be kept, as they come
 
     def read(self, event: object) -> list[Event]:
         """The events of one of the API's."""
@@ -185,23 +233,37 @@ class Reader:
                 return self._start(count_at(event, "index"), at(event, "content_block"))
             case "content_block_delta":
                 return self._delta(count_at(event, "index"), at(event, "delta"))
+            case "content_block_stop":
+                return self._stop(count_at(event, "index"))
             case "message_delta":
                 return [*_finished(text_at(event, "delta.stop_reason")), *self._used(at(event, "usage"))]
             case "message_stop":
                 self.done = True
-        return []  # ping, content_block_stop, and what may come to be
+        return []  # ping, and what may come to be
 
     def _start(self, index: int | None, block: object) -> list[Event]:
         kind = text_at(block, "type")
         if kind == "tool_use" and index is not None:
             number = self._calls.setdefault(index, len(self._calls))
             return [ToolCallDelta(number, text_at(block, "id"), text_at(block, "name"))]
+        if kind in {"thinking", "redacted_thinking", "compaction"} and index is not None:
+            self._open[index] = dict(block) if isinstance(block, dict) else {}
         text = text_at(block, "text") or text_at(block, "thinking")
         if not text:
             return []
         return [TextDelta(text)] if kind == "text" else [ReasoningDelta(text)]
 
+    def _stop(self, index: int | None) -> list[Event]:
+        block = None if index is None else self._open.pop(index, None)
+        return [] if block is None else [KeptBlock(block)]
+
     def _delta(self, index: int | None, delta: object) -> list[Event]:
+        kept = None if index is None else self._open.get(index)
+        if kept is not None and isinstance(delta, dict):
+            for name, piece in delta.items():
+                if name != "type" and isinstance(piece, str):
+                    before = kept.get(name)
+                    kept[name] = before + piece if isinstance(before, str) else piece
         match text_at(delta, "type"):
             case "text_delta":
                 return [TextDelta(text_at(delta, "text"))]
@@ -209,7 +271,7 @@ class Reader:
                 return [ReasoningDelta(text_at(delta, "thinking"))]
             case "input_json_delta" if index in self._calls:
                 return [ToolCallDelta(self._calls[index], arguments=text_at(delta, "partial_json"))]
-        return []  # signatures, citations
+        return []  # citations; signatures are kept with their block
 
     def _used(self, stated: object) -> list[Event]:
         """The figures are cumulative; the start has the input's, the end has the output's."""

@@ -83,10 +83,17 @@ class ServerTimeout(ProviderError):
 
 
 class ServerFailed(ProviderError):
-    """The server says that the fault is its own (5xx, or an error inside a stream)."""
+    """The server says that the fault is its own (5xx, or an error inside a stream).
+
+    ``retry_after`` is how long it asks to wait, in seconds, where it says.
+    """
 
     code = "server_failed"
     transient = True
+
+    def __init__(self, message: str, *, retry_after: int | None = None, **details: object) -> None:
+        super().__init__(message, **details)
+        self.retry_after = retry_after
 
 
 class RateLimited(ProviderError):

@@ -7,9 +7,10 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.content.message import ToolCall
+from tokenbox.providers.request import PROVIDER_BLOCKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from tokenbox.ledger.usage import Usage
 
@@ -76,12 +77,23 @@ class Finished:
     said: str
 
 
-Event = TextDelta | ReasoningDelta | ToolCallDelta | UsageReport | Finished
+@dataclass(frozen=True, slots=True)
+class KeptBlock:
+    """A block that goes back to its provider unchanged: a signed thought, what was compacted."""
+
+    block: Mapping[str, Any]
+
+
+Event = KeptBlock | TextDelta | ReasoningDelta | ToolCallDelta | UsageReport | Finished
 
 
 @dataclass(frozen=True, slots=True)
 class ChatAnswer:
-    """An answer, or as much of it as came. ``finish`` is None if its end did not come."""
+    """An answer, or as much of it as came. ``finish`` is None if its end did not come.
+
+    ``kept``: blocks that the provider wants back unchanged. ``message`` has them as ``provider_blocks``,
+    which only the dialect they came from sends.
+    """
 
     text: str = ""
     reasoning: str = ""
@@ -89,6 +101,7 @@ class ChatAnswer:
     finish: FinishReason | None = None
     usage: Usage | None = None
     timings: Timings | None = None
+    kept: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def message(self) -> dict[str, Any]:
@@ -101,6 +114,8 @@ class ChatAnswer:
                 {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments}}
                 for c in self.tool_calls
             ]
+        if self.kept:
+            message[PROVIDER_BLOCKS] = [dict(block) for block in self.kept]
         return message
 
 
@@ -113,6 +128,7 @@ class Gathering:
     _calls: dict[int, tuple[list[str], list[str], list[str]]] = field(default_factory=dict)
     finish: FinishReason | None = None
     _report: UsageReport | None = None
+    _kept: list[Mapping[str, Any]] = field(default_factory=list)
 
     def add(self, event: Event) -> None:
         match event:
@@ -128,6 +144,8 @@ class Gathering:
                 if name and not names:
                     names.append(name)
                 pieces.append(arguments)
+            case KeptBlock(block):
+                self._kept.append(block)
             case UsageReport():
                 self._report = event
             case Finished(reason):
@@ -145,6 +163,7 @@ class Gathering:
             self.finish,
             None if self._report is None else self._report.usage,
             None if self._report is None else self._report.timings,
+            tuple(self._kept),
         )
 
 

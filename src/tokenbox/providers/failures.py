@@ -129,7 +129,7 @@ def failure(
         case int() if status < 500:  # noqa: PLR2004  # HTTP
             return RequestRejected(f"status {status}. {says}", status=status)
         case _:
-            return ServerFailed(f"status {status}. {says}", status=status)
+            return ServerFailed(f"status {status}. {says}", retry_after=_retry_after(headers), status=status)
 
 
 def _said(body: object) -> str:

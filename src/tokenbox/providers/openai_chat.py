@@ -22,7 +22,14 @@ from tokenbox.providers.events import (
 )
 from tokenbox.providers.framing import ServerSentEvents
 from tokenbox.providers.kinds.kind import Dialect
-from tokenbox.providers.request import calls_of, function_of, is_parts, text_of
+from tokenbox.providers.request import (
+    PROVIDER_BLOCKS,
+    calls_of,
+    function_of,
+    is_parts,
+    provider_blocks,
+    text_of,
+)
 from tokenbox.providers.shapes import at, count_at, items_at, text_at
 
 if TYPE_CHECKING:
@@ -43,7 +50,7 @@ FINISHES: Final = {
 
 def body(request: ChatRequest, max_tokens_field: str = "max_tokens") -> dict[str, Any]:
     """The body of a chat request."""
-    made: dict[str, Any] = {"model": request.model, "messages": list(request.messages)}
+    made: dict[str, Any] = {"model": request.model, "messages": [_sent(m) for m in request.messages]}
     if request.tools:
         made["tools"] = list(request.tools)
     if request.max_tokens is not None:
@@ -55,6 +62,13 @@ def body(request: ChatRequest, max_tokens_field: str = "max_tokens") -> dict[str
     if request.stream:
         made |= {"stream": True, "stream_options": {"include_usage": True}}
     return {**made, **request.extra}
+
+
+def _sent(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Without the blocks of another provider, which only that one takes."""
+    if PROVIDER_BLOCKS not in message:
+        return message
+    return {key: value for key, value in message.items() if key != PROVIDER_BLOCKS}
 
 
 def events(answer: object) -> list[Event]:
@@ -148,6 +162,7 @@ def responses_input(body: Mapping[str, Any]) -> dict[str, Any]:
                 }
             )
             continue
+        items += [dict(block) for block in provider_blocks(message) if is_responses_item(block)]
         if message.get("content"):
             items.append({"role": role, "content": _responses_content(role, message["content"])})
         items += [
@@ -160,6 +175,12 @@ def responses_input(body: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
+def is_responses_item(block: Mapping[str, Any]) -> bool:
+    """Whether a kept block is one of the Responses API: a thought, or what was compacted, encrypted."""
+    kind = block.get("type")
+    return kind == "reasoning" or (kind == "compaction" and "content" not in block)
+
+
 def _responses_content(role: str, content: object) -> object:
     if not is_parts(content):
         return content
@@ -170,7 +191,13 @@ def _responses_content(role: str, content: object) -> object:
 def _responses_part(part: Mapping[str, Any], kind: str) -> dict[str, Any]:
     if part.get("type") == "image_url":
         return {"type": "input_image", "image_url": text_at(part, "image_url.url"), "detail": "auto"}
-    return {"type": kind, "text": text_at(part, "text")}
+    if part.get("type") in _RESPONSES_PARTS:
+        return dict(part)
+    mark = {key: part[key] for key in ("prompt_cache_breakpoint",) if key in part}
+    return {"type": kind, "text": text_at(part, "text"), **mark}
+
+
+_RESPONSES_PARTS: Final = frozenset(("input_text", "input_image", "input_file", "output_text", "refusal"))
 
 
 DIALECT: Final = Dialect(Api.CHAT, body, events, Reader, ServerSentEvents)

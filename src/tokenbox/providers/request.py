@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeGuard
+from typing import Any, Final, TypeGuard
 
 from tokenbox.providers.errors import InvalidRequest
+
+PROVIDER_BLOCKS: Final = "provider_blocks"
+"""The key of a message with blocks of one provider, such as signed thoughts, that it wants back unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +87,11 @@ def function_of(tool: Mapping[str, Any]) -> Mapping[str, Any]:
             'a tool is not like {"type": "function", "function": {"name": "...", "parameters": {}}}.'
         )
     return function
+
+
+def provider_blocks(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The blocks of a provider that an assistant's message has beside its text."""
+    blocks = message.get(PROVIDER_BLOCKS)
+    return (
+        [block for block in blocks if isinstance(block, Mapping)] if isinstance(blocks, list | tuple) else []
+    )

@@ -8,6 +8,7 @@ from tokenbox.content.request import Api
 from tokenbox.providers.kinds.kind import LISTED, Kind, RequestCount, Sign, number, only, register_kind
 from tokenbox.providers.kinds.llama_cpp import CHAT, TEXT
 from tokenbox.providers.openai_chat import DIALECT, responses_input
+from tokenbox.providers.openai_responses import DIALECT as RESPONSES_DIALECT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,6 +44,21 @@ register_kind(
             ),
         },
         signs=(Sign(host="api.openai.com"),),
+        in_catalog=True,
+    )
+)
+# The same server, asked by its other API; named in the settings, never found out.
+register_kind(
+    Kind(
+        "openai-responses",
+        RESPONSES_DIALECT,
+        chat_path="/v1/responses",
+        max_tokens_field="max_output_tokens",
+        counts={
+            Api.RESPONSES: (
+                RequestCount(_PATH, only("model", "input", "tools", *_FIELDS), number("input_tokens")),
+            )
+        },
         in_catalog=True,
     )
 )
