@@ -42,6 +42,9 @@ class Heard:
     interrupt_waiting: bool = False
     interrupt_after: int | None = None
     keyboard: None = None
+    width: int = 80
+    waits: list[float] = field(default_factory=list)
+    copied: list[str] = field(default_factory=list)
 
     def lines(self, lines: Sequence[Line]) -> None:
         self.results.append(plain(lines))
@@ -78,6 +81,10 @@ class Heard:
     def approves(self, what: str, question: str, *, always: bool = True) -> Approval:
         self.asked.append(f"{what} {question}")
         return self.approvals.pop(0) if self.approvals else Approval.NO
+
+    def copy(self, text: str) -> bool:
+        self.copied.append(text)
+        return True
 
     @property
     def everything(self) -> str:
@@ -140,6 +147,7 @@ def start(tmp_path: Path) -> Iterator[Begin]:
             lambda: f"id{next(ids):04}",
             tmp_path / "data" / "memory.txt",
             opened,  # type: ignore[arg-type]
+            lambda seconds: heard.waits.append(seconds),  # noqa: PLW0108  # it is made below
         )
         heard = Heard()
         session = begin(heard, config, world, Options(endpoint, name, resume))

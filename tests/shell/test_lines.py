@@ -29,8 +29,8 @@ def read(line: str) -> Input:
         (":?", Meta("?")),
         (":compact --yes the\nplan", Meta("compact", "--yes the\nplan")),
         (":) nice", Say(":) nice")),
-        ("\\:help", Say(":help")),
-        ("\\!ls", Say("!ls")),
+        ("\\:help", Say(":help", literal=True)),
+        ("\\!ls", Say("!ls", literal=True)),
         ("!ls -l | wc", Command("ls -l | wc")),
         ("ls |> what is this?", Command("ls", "what is this?")),
         ("ls |>", Command("ls", "")),
@@ -55,7 +55,7 @@ def test_lines(line: str, meaning: Input) -> None:
 @given(st.text(max_size=60))
 def test_any_text_can_be_said_with_a_backslash(text: str) -> None:
     said = read("\\" + text)
-    assert said == (Say(text.strip()) if text.strip() else Nothing())
+    assert said == (Say(text.strip(), literal=True) if text.strip() else Nothing())
 
 
 @given(st.text(alphabet="ls |>'\"\\!:ab\n", max_size=40))

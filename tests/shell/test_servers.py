@@ -74,7 +74,7 @@ def test_a_404_for_counts_is_remembered_after_one_probe(start: Begin) -> None:
         assert server.paths().count("/tokenize") == 1
         assert server.paths().count("/v1/chat/completions/input_tokens") == 1
         take(session, ":tokenize")
-    assert ["counts texts at /tokenize", "no"] in heard.tables[-1]
+    assert ["counts texts at /tokenize", "no; :tokenize probe asks again"] in heard.tables[-1]
 
 
 def test_a_server_that_dies_in_the_middle_keeps_what_came(start: Begin) -> None:
@@ -108,7 +108,7 @@ def test_a_busy_server_is_said_and_may_be_asked_again(start: Begin) -> None:
         return busy.pop() if busy else await answer(request)
 
     async def counts(_request: web.Request) -> object:
-        return (503, {"error": "loading"}) if busy else {"input_tokens": 7}
+        return (503, {"error": "loading"}) if busy else {"input_tokens": 20}
 
     routes = {
         "/v1/models": {"data": [{"id": "m", "owned_by": "llamacpp"}]},
@@ -117,12 +117,16 @@ def test_a_busy_server_is_said_and_may_be_asked_again(start: Begin) -> None:
     }
     with serving(routes) as server:
         session, heard = start(server.url, flags=COUNTING)
+        busy *= 4
         take(session, "hello")
         assert [error.code for error in heard.problems] == ["server_failed"]
+        assert heard.waits == [2, 4, 8]
         assert session.context.messages() == []
+        busy.append((503, {"error": {"message": "slot unavailable"}}))
         take(session, "hello")
+        assert heard.waits == [2, 4, 8, 2]
         assert "".join(heard.pieces) == "now"
-        assert (session.context.total().value, session.context.total().exact) == (7, True)
+        assert (session.context.total().value, session.context.total().exact) == (20, True)
 
 
 def test_a_proposed_command_runs_only_when_approved(start: Begin) -> None:

@@ -5,6 +5,7 @@ What was asked for goes to standard output, what happened beside it to standard 
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import shutil
@@ -82,6 +83,15 @@ class PipeScreen:
 
     def waiting(self, what: str) -> None:
         """Nobody watches."""
+
+    def copy(self, text: str) -> bool:
+        """There is no clipboard in a pipe; the text is what comes out of it."""
+        self.text(text)
+        return False
+
+    @property
+    def width(self) -> int:
+        return terminal.width()
 
     def approves(self, what: str, question: str, *, always: bool = True) -> Approval:
         self.notice(f"{what} Not approved: there is nobody to ask.")
@@ -171,6 +181,13 @@ class TerminalScreen(PipeScreen):
             write_text("\n")
             return Approval.NO
         return _ANSWERS.get(said.strip().lower(), Approval.NO)
+
+    def copy(self, text: str) -> bool:
+        """By the terminal itself (OSC 52), so that it works over ssh too."""
+        coded = base64.b64encode(text.encode("utf-8", "replace")).decode()
+        write_text(f"\x1b]52;c;{coded}\x07")
+        write_bytes(b"", flush=True)
+        return True
 
     def _done_waiting(self) -> None:
         if self._waiting:

@@ -122,6 +122,8 @@ def _talk(session: Session) -> None:
     while not session.ended:
         try:
             begun, session.typed = first_line(session.typed)
+            if session.begun:
+                begun, session.begun = session.begun.rstrip("\r\n"), ""
             take(session, editor.read(session.prompt(), begun))
         except EOFError:
             break

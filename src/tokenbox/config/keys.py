@@ -154,6 +154,9 @@ KEYS: tuple[Key, ...] = (
     ),
     Key("cost.cap_at_dollars", Kind.DOLLARS, "Refuse to send once a session has cost this much."),
     Key(
+        "cost.cap_per_day", Kind.DOLLARS, "Refuse to send once all calls of a day (UTC) have cost this much."
+    ),
+    Key(
         "cost.unpriced",
         Kind.CHOICE,
         "What becomes of a call under the cap if its cost is not known.",

@@ -37,6 +37,23 @@ class Difference:
         )
 
 
+def unread(count: Count, reported: int | None) -> int | None:
+    """About how many tokens of a request the server did not read; None where nothing tells of it.
+
+    A server that drops the beginning of what is too long says so only by its ``usage``, which is smaller than
+    what was counted. An exact count is compared as it is. An estimate is generous with what is around
+    messages, so of one at least half must be missing, and 1,024 tokens.
+    """
+    if reported is None:
+        return None
+    missing = count.total - reported
+    told = missing > 0 if count.exact else missing >= _CLEARLY and missing >= reported
+    return missing if told else None
+
+
+_CLEARLY = 1_024
+
+
 @dataclass(slots=True)
 class Record:
     """How often counts of one kind were compared, and how far below the server's figure they were."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,7 @@ class Environment:
     new_id: Callable[[], str]
     memory: Path
     open_store: Callable[[], Store] | None = None
+    wait: Callable[[float], object] = time.sleep
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,7 @@ def begin(screen: Screen, config: Config, world: Environment, options: Options =
         Template(settings.prompt),
         world.new_id,
         settings.token_budget,
+        world.wait,
         proposals_on=settings.tools,
     )
     if settings.summarize:

@@ -158,9 +158,11 @@ class Context:
             gone.append(self.offers.pop(0))
         return gone
 
-    def ask(self, text: str) -> int:
+    def ask(self, text: str, images: Sequence[Mapping[str, Any]] = ()) -> int:
         """The question, with the outputs on offer before it, as the last message: its number."""
-        number = self.conversation.user(self._with_offers(text))
+        whole = self._with_offers(text)
+        content = [{"type": "text", "text": whole}, *images] if images else whole
+        number = self.conversation.add({"role": "user", "content": content})
         self.offers = []
         return number
 

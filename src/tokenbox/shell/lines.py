@@ -46,7 +46,10 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Say:
+    """``literal``: nothing in it has a meaning here, not even an @."""
+
     text: str
+    literal: bool = False
 
 
 Input = Nothing | Meta | Command | Say
@@ -58,7 +61,7 @@ def parse(line: str, is_command: Callable[[str], bool]) -> Input:
     if not text:
         return Nothing()
     if text.startswith(LITERAL):
-        return Say(text[1:].strip()) if text[1:].strip() else Nothing()
+        return Say(text[1:].strip(), literal=True) if text[1:].strip() else Nothing()
     if (meta := _META.fullmatch(text)) is not None:
         return Meta(meta[1].lower(), (meta[2] or "").strip())
     if text.startswith("!"):

@@ -15,10 +15,13 @@ from tokenbox.compose.bound import Bound
 from tokenbox.compose.requests import By, Count
 from tokenbox.config.trust import may_have_key
 from tokenbox.content.message import thaw
+from tokenbox.conversation.calibration import Calibration, Counted, unread
 from tokenbox.errors import MissingExtra, TokenboxError
 from tokenbox.models import Counting, Stated, counters_for, resolve_figures
-from tokenbox.policy import Limits
+from tokenbox.policy import Limits, Uncertain, guard
+from tokenbox.policy.guard import checked_uncertain
 from tokenbox.providers.counting import NOTHING
+from tokenbox.providers.memory import SESSION
 from tokenbox.providers.target import Bounds, Key, Target
 from tokenbox.shell.errors import KeyNotSent, ModelNotConfigured
 from tokenbox.tokenizers.ownership import BASELINES
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from tokenbox.config import Config, Connection
     from tokenbox.content.items import Item
     from tokenbox.content.request import Request
+    from tokenbox.policy import Verdict
     from tokenbox.providers.blocking import BlockingProvider
     from tokenbox.providers.counting import TokenCount
 
@@ -60,6 +64,7 @@ class Models:
         self._provider: BlockingProvider | None = None
         self._counts: dict[tuple[object, ...], TokenCount] = {}
         self.keys = Keys(config, variables)
+        self.calibration = Calibration()
         self.name = ""
         self.target = Target(None, "none")
 
@@ -80,7 +85,13 @@ class Models:
 
         Raises :class:`ModelNotConfigured`.
         """
-        target = self._target(name)
+        try:
+            target = self._target(name)
+        except ModelNotConfigured:
+            # A model that the current server lists is one of it, with its key and its settings.
+            if name not in self.listed():
+                raise
+            target = replace(self.target, model=name, tokenizer=self._tokenizer(name))
         self.name, self.target = name, target
         if self._provider is not None:
             self._provider.target = target
@@ -95,6 +106,20 @@ class Models:
             self.use(self._listed_first())
         elif self.names:
             self.use(self.names[0])
+
+    def listed(self) -> tuple[str, ...]:
+        """The models that the current server lists; none where it cannot be asked."""
+        if self.target.endpoint is None:
+            return ()
+        try:
+            return self.provider.models()
+        except TokenboxError:
+            return ()
+
+    def probe_again(self) -> None:
+        """Forget what is known of servers, such as that one has no /tokenize: the next count asks anew."""
+        SESSION.forget()
+        self._counts.clear()
 
     @property
     def label(self) -> str:
@@ -152,7 +177,35 @@ class Models:
         if not messages and not tools:
             return NOTHING
         said = json.dumps([messages, tools], ensure_ascii=False)
-        return self._counted(("request", said), lambda: self.provider.count(messages, tools))
+        counted = self._counted(("request", said), lambda: self.provider.count(messages, tools))
+        if counted.exact and not self.calibration.trusts(self._counted_for()):
+            return replace(counted, exact=False)
+        return counted
+
+    def compare(self, counted: TokenCount, reported: int | None) -> list[str]:
+        """Compare a count with what the server reported for it: what a person should be told."""
+        count = count_of(counted)
+        left = unread(count, reported)
+        said = []
+        if left is not None:
+            said.append(
+                f"{self.label} read {reported:,} prompt tokens where {counted} were sent: it seems to have "
+                f"dropped about {left:,}. Lower :budget, or give the server a larger window"
+            )
+        difference = self.calibration.compare(self._counted_for(), count, reported)
+        return [*said, *([] if difference is None or said else [str(difference)])]
+
+    def verdict(self, count: Count, budget: int) -> Verdict:
+        """What the policy says of a request of that count: by the model's window, else by the budget."""
+        limits = self.limits()
+        if limits is None:
+            return guard(count, Limits(budget), Uncertain.ALLOW)
+        return guard(count, limits, checked_uncertain(self._config.value("policy.uncertain")))
+
+    def _counted_for(self) -> Counted:
+        target = self.target
+        counter = "server" if target.counts_on_server else target.tokenizer or "none"
+        return Counted(counter, target.model, target.endpoint or "")
 
     def _counted(self, what: tuple[str, str], count: Callable[[], TokenCount]) -> TokenCount:
         key = (self.target, *what)
@@ -225,6 +278,12 @@ class Models:
         return counting.families.get(family.name) or enabled
 
 
+def count_of(counted: TokenCount) -> Count:
+    """A count of the current model as the count of a request."""
+    by = By(counted.source) if counted.source in set(By) else By.SERVER
+    return Count(counted.value, counted.exact, counted.value, by)
+
+
 class CurrentCounter:
     """Counts a conversation whole, as the current model does at each call: it follows every switch."""
 
@@ -243,10 +302,10 @@ class CurrentCounter:
         messages = [message.to_dict(declared=False) for message in request.messages]
         counted = self._models.count_request(messages, [thaw(tool) for tool in request.tools])
         self._exact = counted.exact
-        total = counted.value
-        at_most = total if counted.exact else max(total, Bound(None).request(request))
-        by = By(counted.source) if counted.source in set(By) else By.SERVER
-        return Count(total, counted.exact, at_most, by)
+        count = count_of(counted)
+        if count.exact:
+            return count
+        return replace(count, at_most=max(count.total, Bound(None).request(request)))
 
     def item_size(self, item: Item) -> int:
         """About what an item adds: its texts, without its markers."""

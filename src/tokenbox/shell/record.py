@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC
 from typing import TYPE_CHECKING
 
 from tokenbox.content.message import Message
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
 
+    from tokenbox.ledger import Totals
     from tokenbox.providers.counting import TokenCount
     from tokenbox.store.sessions import Session as StoredSession
     from tokenbox.store.sessions import SessionInfo
@@ -43,6 +45,7 @@ class Record:
     summary_position: int | None = None
     _store: Store | None = None
     _session: StoredSession | None = None
+    _shared: bool = False
 
     @property
     def store(self) -> Store:
@@ -113,15 +116,15 @@ class Record:
     def summarize(self, numbers: Iterable[int], summary: str) -> None:
         """Put a summary in the place of messages and of the summary before."""
         before = [] if self.summary_position is None else [self.summary_position]
-        positions, session = [*before, *self._positions(numbers)], self._session
-        if session is None or not positions:
+        positions = [*before, *self._positions(numbers)]
+        if self._session is None or not positions:
             return
         from tokenbox.store.turns import Turn  # noqa: PLC0415
 
         turn = Turn({"role": "system", "content": summary}, self.now())
 
         def write() -> None:
-            self.summary_position = session.summarize(positions, turn).position
+            self.summary_position = self._opened().summarize(positions, turn).position
 
         self._write(write)
 
@@ -149,6 +152,26 @@ class Record:
         if self.kept:
             self._write(lambda: self.store.calls.record(call))
 
+    def spent(self) -> Totals:
+        """What this session has cost, with the calls that another shell made in it."""
+        if self._session is not None and self.kept:
+            from tokenbox.store.calls import Span  # noqa: PLC0415  # the store is imported when it is used
+
+            span = Span(session=self._session.info.id)
+            self._write(lambda: [self.ledger.record(call) for call in self.store.calls.each(span)])  # type: ignore[func-returns-value]
+        return self.ledger.total
+
+    def spent_today(self) -> Totals:
+        """What all calls of this day (UTC) have cost, of whatever session."""
+        if not self.kept:
+            return self.ledger.total
+        from tokenbox.store.calls import Span  # noqa: PLC0415  # the store is imported when it is used
+
+        midnight = self.now().astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        found: list[Totals] = []
+        self._write(lambda: found.append(self.store.calls.totals(Span(since=midnight))))
+        return found[0] if found else self.ledger.total
+
     def close(self) -> None:
         if self._store is not None:
             self._store.close()
@@ -169,6 +192,14 @@ class Record:
             self.name = name
         return self._session
 
+    def _catch_up(self) -> None:
+        """Another shell has written to this session: go on behind what it wrote."""
+        assert self._session is not None  # noqa: S101  # one that changed is open
+        self._session = self.store.sessions.open(self._session.info.id)
+        if not self._shared:
+            self.tell("[another shell has this session, too; both use it, and it keeps what either says]")
+        self._shared = True
+
     @property
     def session_id(self) -> str | None:
         return None if self._session is None else self._session.info.id
@@ -177,8 +208,14 @@ class Record:
         return [self.positions[number] for number in numbers if number in self.positions]
 
     def _write(self, write: Callable[[], object]) -> None:
+        from tokenbox.store.errors import SessionChanged  # noqa: PLC0415  # the store is imported when it is used
+
         try:
-            write()
+            try:
+                write()
+            except SessionChanged:
+                self._catch_up()
+                write()
         except TokenboxError as error:
             self.open_store = None
             self.tell(f"From here on this session is not kept: {error.message}")

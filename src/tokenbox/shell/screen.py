@@ -59,6 +59,13 @@ class Screen(Protocol):
     def approves(self, what: str, question: str, *, always: bool = True) -> Approval:
         """Ask the person. Where there is nobody to ask, it is no."""
 
+    def copy(self, text: str) -> bool:
+        """Put a text into the person's clipboard: whether there is one."""
+
+    @property
+    def width(self) -> int:
+        """Columns that a picture may take."""
+
     @property
     def keyboard(self) -> Keyboard | None:
         """The terminal that commands are run on behalf of."""

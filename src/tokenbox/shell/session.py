@@ -47,11 +47,14 @@ class Session:
     template: Template
     new_id: Callable[[], str]
     wanted_budget: int
+    wait: Callable[[float], object]
     proposals_on: bool = False
     evictions: list[Step] = field(default_factory=list)  # since the last call
     last_call: Evidence | None = None
     ended: bool = False
+    warned: bool = False  # that the context is nearly full
     typed: str = ""  # ahead, while a command was running
+    begun: str = ""  # what the next prompt has in it already
     approved: set[str] = field(default_factory=set)
 
     def offered(self, ran: Ran) -> Offer:
@@ -74,6 +77,12 @@ class Session:
         from tokenbox.content.lenses.lines import ends_tokens  # noqa: PLC0415  # not before the first prompt
 
         return ends_tokens(text, self._output_budget, self.tokenizer)
+
+    @property
+    def attach_budget(self) -> int:
+        """What files may take, beside what is on offer already: half of the budget, for all of them."""
+        offered = sum(self.models.count_text(made.text).value for made in self.context.offers)
+        return self.context.budget // 2 - offered
 
     @property
     def model_names(self) -> list[str]:
@@ -104,6 +113,10 @@ class Session:
         size = figure(self.models.count_text(made.text))
         if made.binary:
             return f"the output is no text; only its size is on offer, {size} tokens"
+        if made.cut and made.command.startswith("@"):
+            return f"{size} tokens, what the question needs of it; the rest is left out"
+        if made.command.startswith("@"):
+            return f"{size} tokens, all of it"
         if made.cut:
             about = "" if self.tokenizer.identity.exact else "~"
             return (

@@ -34,6 +34,7 @@ class Settings:
     tools: bool
     prompt: str
     cap: Decimal | None
+    day_cap: Decimal | None
     allow: tuple[str, ...]
     problems: tuple[str, ...] = ()
 
@@ -43,7 +44,7 @@ class Settings:
             return config.value(f"shell.{name}")
 
         allow, problems = _own_list(config)
-        cap = config.value("cost.cap_at_dollars")
+        cap, day_cap = (config.value(f"cost.{name}") for name in ("cap_at_dollars", "cap_per_day"))
         return cls(
             cast("int", value("token_budget")),
             cast("int", value("max_turns")),
@@ -55,6 +56,7 @@ class Settings:
             bool(value("tools")),
             str(value("prompt")),
             cap if isinstance(cap, Decimal) else None,
+            day_cap if isinstance(day_cap, Decimal) else None,
             allow,
             (*config.problems, *problems),
         )

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from tokenbox.caching import low_water
+from tokenbox.conversation.limits import overflow
+from tokenbox.conversation.low_water import AUTO
 from tokenbox.engine.window import Action
 from tokenbox.errors import TokenboxError
 from tokenbox.ledger import UNKNOWN_USAGE, Call, Category, Outcome, Prediction, Usage, cap_at_dollars
@@ -16,12 +19,14 @@ from tokenbox.providers.errors import (
     ProviderError,
     RateLimited,
     RequestRejected,
+    ServerFailed,
     ServerUnreachable,
 )
 from tokenbox.providers.events import FinishReason, ReasoningDelta, TextDelta
 from tokenbox.shell import proposals
 from tokenbox.shell.errors import NoModel, NoSummary
 from tokenbox.shell.evidence import of_call
+from tokenbox.shell.picture import warning
 from tokenbox.shell.running import run
 from tokenbox.shell.screen import Approval, figure, plural
 
@@ -31,16 +36,22 @@ if TYPE_CHECKING:
 
     from tokenbox.catalog import Price
     from tokenbox.content.message import ToolCall
-    from tokenbox.conversation import Evicted
+    from tokenbox.conversation import Enforced, Evicted
     from tokenbox.engine.window import Step
+    from tokenbox.policy import Verdict
     from tokenbox.providers.counting import TokenCount
     from tokenbox.providers.events import ChatAnswer
     from tokenbox.shell.models import Keys
+    from tokenbox.shell.offers import Offer
     from tokenbox.shell.session import Session
 
 # A model that calls tools this often for one question goes in circles.
 MOST_ROUNDS: Final = 25
 SUMMARY_TOKENS: Final = 512
+# How often a busy server is asked, and the longest that is waited for it unasked, in seconds.
+TRIES: Final = 4
+LONGEST_WAIT: Final = 60
+BUSY: Final = (503, 529)
 # No model has read a word of what ended so, and nobody is charged for it.
 NOT_ANSWERED: Final = (
     *(InvalidTarget, InvalidRequest, ServerUnreachable),
@@ -61,17 +72,47 @@ class Ended:
     error: TokenboxError | None = None
 
 
-def say(session: Session, text: str) -> None:
+def say(session: Session, text: str, images: Sequence[Mapping[str, Any]] = ()) -> None:
     """Say ``text``, with the outputs on offer, and take in the answer.
 
     What cannot be sent, or gets no word of an answer, leaves the context as it was before.
     """
+    prepare(session)
+    offers = list(session.context.offers)
+    answer_to(session, session.context.ask(session.models.keys.hidden_in(text), images), offers)
+
+
+def say_again(session: Session, numbers: Sequence[int]) -> None:
+    """Ask the question of the last exchange once more, in its place. If that fails, the exchange is back."""
+    prepare(session)
+    conversation, positions = session.context.conversation, session.record.positions
+    before = [conversation.window[number].messages[0] for number in numbers]
+    places = [positions.get(number) for number in numbers]
+    session.context.drop(numbers)
+    question = conversation.add(before[0])
+    try:
+        answer_to(session, question, list(session.context.offers))
+    except BaseException:
+        if question not in conversation.window:
+            for message, place in zip(before, places, strict=True):
+                number = conversation.add(message)
+                if place is not None:
+                    positions[number] = place
+        raise
+    session.record.mark(numbers, "dropped")
+
+
+def prepare(session: Session) -> None:
+    """Raises where nobody can be asked; lets the budget be what the model's window has room for."""
     if session.models.target.endpoint is None:
         raise NoModel.of(session.models.names)
     session.models.check_key()
     fit_window(session)
-    context, offers = session.context, list(session.context.offers)
-    question = context.ask(session.models.keys.hidden_in(text))
+
+
+def answer_to(session: Session, question: int, offers: Sequence[Offer]) -> None:
+    """Send the request that ends with ``question``, and go on until the model has answered."""
+    context = session.context
     try:
         make_room(session)
         check_cap(session, Category.MAIN)
@@ -94,6 +135,7 @@ def say(session: Session, text: str) -> None:
         if ended.error is not None:
             raise ended.error
         if not calls:
+            warn_if_full(session)
             return
         keep(session, [context.conversation.add(answer_call(session, one)) for one in calls])
         category = Category.TOOL
@@ -102,9 +144,19 @@ def say(session: Session, text: str) -> None:
     session.screen.notice(f"[stopped: the model called tools {MOST_ROUNDS} times for one question]")
 
 
+def warn_if_full(session: Session) -> None:
+    """Say once, until there is room again, that the context is nearly full."""
+    said = warning(session.context.total(), session.context.budget)
+    if said is not None and not session.warned:
+        session.screen.notice(f"[{said}]")
+    session.warned = said is not None
+
+
 def fit_window(session: Session) -> None:
     """Let the budget be what is wanted, or what the model's window has room for beside the answer."""
     conversation, limits = session.context.conversation, session.models.limits()
+    if session.settings.low_water == AUTO:
+        conversation.low_water = low_water(price_now(session))
     budget = session.wanted_budget
     if limits is not None:
         room = limits.input_limit
@@ -128,11 +180,41 @@ def keep(session: Session, numbers: Sequence[int]) -> None:
 
 
 def make_room(session: Session) -> None:
-    """Make the request fit, report what that took, and have it summarized where that is set.
+    """Make the request fit, and ask the policy's guard.
 
     Raises :class:`ContextCriticalOverflow` where what must stay is over the budget, unless the person wants
     it sent once all the same. Nothing has left then.
     """
+    enforced = evict(session)
+    conversation, budget = session.context.conversation, session.context.budget
+    # What the guard needs beside the total, such as the margin of an estimate, has to be free as well.
+    verdict = session.models.verdict(enforced.count, budget)
+    if not verdict.ok and enforced.overflow is None:
+        conversation.token_budget = max(0, enforced.total - verdict.over)
+        enforced = evict(session)
+        verdict = session.models.verdict(enforced.count, budget)
+        conversation.token_budget = budget
+    if enforced.overflow is not None or not verdict.ok:
+        refuse_unless_wanted(session, enforced, verdict)
+
+
+def refuse_unless_wanted(session: Session, enforced: Enforced, verdict: Verdict) -> None:
+    """Raise what is wrong, unless the person wants it sent once all the same."""
+    budget = session.context.budget
+    over = max(enforced.total - budget, verdict.over)
+    said = (
+        f"This request is {figure(session.context.total())} tokens, {over:,} over the budget of "
+        f"{budget:,}, and what must stay does not fit. :drop and :budget change that."
+    )
+    if session.screen.approves(said, "Send it once all the same?", always=False) is Approval.NO:
+        if enforced.overflow is not None:
+            raise enforced.overflow
+        kept = [(item.name, item.tokens) for item in session.context.conversation.items()]
+        raise overflow(verdict.limits.input_limit, verdict.tokens, kept, estimate=not enforced.exact)
+
+
+def evict(session: Session) -> Enforced:
+    """Make the request smaller, report what that took, and have it summarized where that is set."""
     evicted = session.context.evict()
     enforced = evicted.enforced
     session.evictions += enforced.steps
@@ -156,13 +238,7 @@ def make_room(session: Session) -> None:
         )
     if enforced.failure is not None:
         session.screen.notice(f"[what left is not summarized: {enforced.failure}]")
-    if enforced.overflow is not None:
-        over = (
-            f"This request is {figure(session.context.total())} tokens, {enforced.over:,} over the budget of "
-            f"{session.context.budget:,}, and what must stay does not fit. :drop and :budget change that."
-        )
-        if session.screen.approves(over, "Send it once all the same?", always=False) is Approval.NO:
-            raise enforced.overflow
+    return enforced
 
 
 def report_shortened(session: Session, steps: Sequence[Step]) -> None:
@@ -207,11 +283,16 @@ def summary_of(session: Session, evicted: Evicted, focus: str = "") -> str:
 def check_cap(
     session: Session, category: Category, messages: Sequence[Mapping[str, Any]] | None = None
 ) -> None:
-    """Raises ``CostCapError`` before anything is sent that could cost more than the session may."""
-    cap = session.settings.cap
-    if cap is not None:
+    """Raises ``CostCapError`` before anything is sent that could cost more than a session or a day may."""
+    caps = (
+        (session.settings.cap, session.record.spent),
+        (session.settings.day_cap, session.record.spent_today),
+    )
+    if any(cap is not None for cap, _ in caps):
         predicted = prediction(session, category, count(session, messages), price_now(session))
-        cap_at_dollars(cap, session.record.ledger.total, session.models.target.model, predicted)
+        for cap, spent in caps:
+            if cap is not None:
+                cap_at_dollars(cap, spent(), session.models.target.model, predicted)
 
 
 def count(session: Session, messages: Sequence[Mapping[str, Any]] | None) -> TokenCount:
@@ -240,7 +321,41 @@ def call(
     *,
     silent: bool = False,
 ) -> Ended:
-    """Ask the model and show its answer as it comes. Ctrl-C stops it; what came is kept.
+    """Ask the model, again where its server is busy and asks to wait. Ctrl-C stops it; what came is kept."""
+    for tried in range(1, TRIES):
+        ended = call_once(session, category, messages, silent=silent)
+        wait = seconds_to_wait(ended, tried)
+        if wait is None:
+            return ended
+        session.screen.notice(f"[the server is busy; asking again in {wait:,} s, Ctrl-C stops]")
+        try:
+            session.wait(wait)
+        except KeyboardInterrupt:
+            return ended
+    return call_once(session, category, messages, silent=silent)
+
+
+def seconds_to_wait(ended: Ended, tried: int) -> int | None:
+    """How long to wait before the same request may pass; None where it is not sent again by itself."""
+    error = ended.error
+    busy = isinstance(error, RateLimited) or (
+        isinstance(error, ServerFailed) and error.details.get("status") in BUSY
+    )
+    if not busy or ended.answer.text or ended.answer.tool_calls:
+        return None
+    asked = error.retry_after if isinstance(error, RateLimited | ServerFailed) else None
+    wait = 2**tried if asked is None else asked
+    return wait if wait <= LONGEST_WAIT else None
+
+
+def call_once(
+    session: Session,
+    category: Category,
+    messages: Sequence[Mapping[str, Any]] | None = None,
+    *,
+    silent: bool = False,
+) -> Ended:
+    """Ask the model once and show its answer as it comes.
 
     The call is in the ledger before it is sent, so that a kill loses nothing but its own figures.
     """
@@ -282,6 +397,9 @@ def call(
         answer = replace(stream.answer, text=session.models.keys.hidden_in(stream.answer.text))
         usage, exact = used(session, answer, counted, outcome, error)
         record.call(started.end(record.now(), usage, price, exact=exact, outcome=outcome))
+    if outcome is Outcome.DONE and answer.usage is not None:
+        for said in session.models.compare(counted, answer.usage.input_tokens):
+            screen.notice(f"[{said}]")
     return Ended(answer, outcome, error)
 
 

@@ -6,7 +6,7 @@ import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tokenbox.shell.commands import context, models, sessions, system
+from tokenbox.shell.commands import again, context, models, sessions, settings, system
 from tokenbox.shell.errors import BadArguments, UnknownMeta
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ LINES: Final = (
     ("TEXT", "talk to the model; Ctrl-C stops an answer and keeps what came"),
     ("!COMMAND", "run a command; its output is offered to the context"),
     ("COMMAND |> QUESTION", "run a command and ask about its output"),
+    ("TEXT with @PATH", "a file or folder, as far as the question needs it; images too"),
     ("\\TEXT", "text as it is, whatever it begins with"),
     ("LINE\\", "goes on in the next line (or Alt-Enter)"),
 )
@@ -60,7 +61,28 @@ COMMANDS: Final[tuple[MetaCommand, ...]] = (
     MetaCommand(
         "model", "[NAME]", "the model, or another from now on", models.model, lambda s: s.model_names
     ),
-    MetaCommand("models", "", "the models in your settings", models.models),
+    MetaCommand("models", "", "the models in your settings, and those that the server has", models.models),
+    MetaCommand(
+        "file", "PATH [QUERY]", "a file or folder for the next question, within the budget", context.file
+    ),
+    MetaCommand("retry", "[MODEL]", "ask the last question again", again.retry, lambda s: s.model_names),
+    MetaCommand("undo", "", "take the last question back, with its answer", again.undo),
+    MetaCommand("edit", "[TEXT]", "change the last question and ask it again", again.edit),
+    MetaCommand(
+        "copy",
+        "[code [NUMBER]]",
+        "the last answer to the clipboard, or code in it",
+        again.copy,
+        lambda _: ["code"],
+    ),
+    MetaCommand("export", "FILE.md|FILE.json", "write the conversation to a file", again.export),
+    MetaCommand(
+        "set",
+        "[NAME [VALUE]]",
+        "the settings of the shell, or one for this session",
+        settings.change,
+        settings.names,
+    ),
     MetaCommand("context", "[--json]", "what the next call sends, item by item", context.context),
     MetaCommand("tokens", "TEXT", "how many tokens a text has", context.tokens),
     MetaCommand("budget", "[TOKENS]", "the token budget, or another for this session", context.budget),
@@ -98,7 +120,13 @@ COMMANDS: Final[tuple[MetaCommand, ...]] = (
         system.mcp,
         lambda _: ["connect", "disconnect", "list"],
     ),
-    MetaCommand("tokenize", "", "who counts for this model, and what its server can", models.tokenize),
+    MetaCommand(
+        "tokenize",
+        "[probe|TEXT]",
+        "who counts for this model; ask its server anew; the tokens of a text",
+        models.tokenize,
+        lambda _: ["probe"],
+    ),
     MetaCommand(
         "proof",
         "[write]",

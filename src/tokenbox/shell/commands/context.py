@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import TYPE_CHECKING
 
 from tokenbox.conversation import Evicted
 from tokenbox.conversation.counted_window import HANDLE
 from tokenbox.conversation.record import expanded
 from tokenbox.shell import turn
+from tokenbox.shell.attaching import attach
 from tokenbox.shell.errors import BadArguments, NoSuchItem
+from tokenbox.shell.picture import picture
 from tokenbox.shell.screen import Approval, cost_text, figure, percent, plural
 
 if TYPE_CHECKING:
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from tokenbox.shell.session import Session
 
 ABOUT_WIDTH = 60
+NARROW = 80  # columns; with fewer, the table has fewer columns, too
+NARROW_ABOUT = 24
 KEPT_EXCHANGES = 1  # by :compact, beside what is pinned
 
 
@@ -38,11 +43,45 @@ def context(session: Session, arguments: str) -> None:
         }
         session.screen.text(json.dumps(record, ensure_ascii=False, indent=2))
         return
+    width = session.screen.width
+    if session.screen.keyboard is not None:
+        session.screen.lines(picture(items, total, budget, width))
+    if width < NARROW:
+        rows = [_narrow(item) for item in items]
+        session.screen.table(
+            ("#", "what", "tokens", "begins"), [*rows, ("", "total", figure(total), f"of {budget:,}")]
+        )
+        return
     session.screen.table(
         ("#", "what", "tokens", "share", "age", "pinned", "begins"),
         [_row(item, total.value) for item in items]
         + [("", "total", figure(total), percent(total.value, budget), "", "", f"of {budget:,} tokens")],
     )
+
+
+def _narrow(item: Item) -> tuple[str, ...]:
+    """Fewer columns; what is pinned has a ``*``."""
+    number = "" if item.number is None else f"{item.number}{'*' if item.pinned else ''}"
+    about = item.about if len(item.about) <= NARROW_ABOUT else f"{item.about[: NARROW_ABOUT - 3]}..."
+    return number, item.kind.value, f"{'' if item.exact else '~'}{item.tokens:,}", about
+
+
+def file(session: Session, arguments: str) -> None:
+    """Put a file or folder on offer for the next question, as far as a query needs it."""
+    try:
+        words = shlex.split(arguments)
+    except ValueError:
+        words = arguments.split()
+    if not words:
+        raise BadArguments(":file takes a path, and what you look for in it: :file src how it is tested")
+    attached = attach(session, words[:1], " ".join(words[1:]) or None)
+    if attached.images:
+        raise BadArguments(
+            f"{words[0]} is an image: say @{words[0]} in your question, so that it is sent with it."
+        )
+    for made in attached.offers:
+        session.context.offers.append(made)
+        session.screen.notice(f"[{made.command}: {session.told(made)}; :drop last undoes it]")
 
 
 def _row(item: Item, total: int) -> tuple[str, ...]:
@@ -179,9 +218,8 @@ def cost(session: Session, arguments: str) -> None:
     """
     if arguments not in {"", "detail"}:
         raise BadArguments(":cost takes nothing or detail.")
-    ledger = session.record.ledger
+    total, ledger = session.record.spent(), session.record.ledger
     if not arguments:
-        total = ledger.total
         cap = session.settings.cap
         of_cap = "" if cap is None else f" of ${cap:f}"
         session.screen.text(

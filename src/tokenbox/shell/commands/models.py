@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tokenbox.config.setting import shown
+from tokenbox.errors import TokenizerError
 from tokenbox.providers import tokenize_supported
 from tokenbox.shell import turn
 from tokenbox.shell.errors import BadArguments
@@ -34,7 +35,7 @@ def model(session: Session, arguments: str) -> None:
 
 
 def models(session: Session, arguments: str) -> None:
-    """The models in the settings; the current one has a *."""
+    """The models in the settings, and those that the current server lists; the current one has a *."""
     if arguments:
         raise BadArguments(":models takes nothing.")
     rows = []
@@ -48,12 +49,22 @@ def models(session: Session, arguments: str) -> None:
         session.screen.table(("", "name", "model", "kind", "endpoint", "key"), rows)
     else:
         session.screen.text("no models in your settings; write them as [models.NAME] with an endpoint")
+    if session.models.target.endpoint is None:
+        return
+    current = session.models.target.model
+    listed = [("*" if name == current else "", name) for name in session.models.listed()]
+    if listed:
+        session.screen.text("")
+        session.screen.table(("", f"served at {session.models.target.root}; :model takes one"), listed)
 
 
 def tokenize(session: Session, arguments: str) -> None:
-    """Who counts for the current model, and whether its server can."""
-    if arguments:
-        raise BadArguments(":tokenize takes nothing.")
+    """Who counts for the current model, and whether its server can; or the tokens of a text, one by one."""
+    if arguments == "probe":
+        session.models.probe_again()
+    elif arguments:
+        show_tokens(session, arguments)
+        return
     target = session.models.target
     probe = session.models.count_text("hello world")
     rows = [("model", session.models.name or "none"), ("endpoint", target.endpoint or "none")]
@@ -61,10 +72,32 @@ def tokenize(session: Session, arguments: str) -> None:
     rows.append(("may be asked for counts", asked))
     if target.endpoint is not None:
         supported = tokenize_supported(target.endpoint)
-        rows.append(("counts texts at /tokenize", _SUPPORTED[supported]))
+        said = _SUPPORTED[supported] + ("; :tokenize probe asks again" if supported is False else "")
+        rows.append(("counts texts at /tokenize", said))
     rows.append(("local tokenizer", target.tokenizer or "none: characters / 4"))
     rows.append(("'hello world' is", f"{figure(probe)} tokens ({probe.source})"))
+    for counted, record in session.models.calibration.records().items():
+        same = f"{record.equal:,} of {record.compared:,} counts were the server's own"
+        wrong = f"; {record.difference}" if record.difference is not None else ""
+        rows.append((f"compared, {counted.model}", same + wrong))
     session.screen.table(("who counts", ""), rows)
+
+
+def show_tokens(session: Session, text: str) -> None:
+    """The tokens of a text by the local vocabulary of the model, with what the model counts."""
+    counted = session.models.count_text(text)
+    tokenizer = session.tokenizer
+    try:
+        tokens = tokenizer.encode(text)
+    except TokenizerError:
+        session.screen.text(
+            f"{figure(counted)} ({counted.source}); its vocabulary is not here to show the tokens"
+        )
+        return
+    shown = "".join(f"[{tokenizer.decode([token])}]" for token in tokens)
+    session.screen.text(
+        f"{shown}\n{len(tokens):,} by {tokenizer.identity.name}, {figure(counted)} ({counted.source})"
+    )
 
 
 def config(session: Session, arguments: str) -> None:

@@ -1,0 +1,138 @@
+"""What was said: asking it again, taking it back, changing it, and taking it elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import TYPE_CHECKING, Final
+
+from tokenbox.shell import turn
+from tokenbox.shell.errors import BadArguments, NoSuchItem, SessionFailed
+from tokenbox.shell.screen import figure, plural
+
+if TYPE_CHECKING:
+    from tokenbox.content.message import Message
+    from tokenbox.shell.session import Session
+
+_FENCE: Final = re.compile(r"^(`{3,}|~{3,})[^\n]*\n(.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL)
+_SHOWN: Final = 60
+
+
+def retry(session: Session, arguments: str) -> None:
+    """Ask the last question again, in the place of what was answered; of another model, if one is named."""
+    numbers = _last_exchange(session)
+    if arguments:
+        session.models.use(arguments)
+        session.record.settings_changed()
+    turn.say_again(session, numbers)
+
+
+def undo(session: Session, arguments: str) -> None:
+    """Take the last question back, with what was answered."""
+    if arguments:
+        raise BadArguments(":undo takes nothing.")
+    _take_back(session)
+
+
+def edit(session: Session, arguments: str) -> None:
+    """Take the last question back and ask another in its place, or put it at the prompt to be changed."""
+    question = _take_back(session)
+    if arguments:
+        turn.say(session, arguments)
+    else:
+        session.begun = question
+
+
+def copy(session: Session, arguments: str) -> None:
+    """Put the last answer into the clipboard, or a block of code in it."""
+    words = arguments.split()
+    if words and (words[0] != "code" or len(words) > 2 or not all(w.isdecimal() for w in words[1:])):  # noqa: PLR2004
+        raise BadArguments(":copy takes nothing, code, or code NUMBER.")
+    answer = _last_answer(session)
+    if words:
+        blocks = [found[1] for found in _FENCE.findall(answer)]
+        number = int(words[1]) if len(words) > 1 else len(blocks)
+        if not 1 <= number <= len(blocks):
+            raise NoSuchItem(f"the last answer has {plural(len(blocks), 'block')} of code.")
+        answer = blocks[number - 1]
+    if session.screen.copy(answer):
+        lines = plural(answer.count("\n") + 1, "line")
+        session.screen.notice(f"[copied {lines}, {figure(session.models.count_text(answer))} tokens]")
+
+
+def export(session: Session, arguments: str) -> None:
+    """Write the conversation to a file: .md to be read, .json as the next request."""
+    words = arguments.split()
+    force = "--force" in words
+    names = [word for word in words if word != "--force"]
+    if len(names) != 1 or not names[0].endswith((".md", ".json")):
+        raise BadArguments(":export takes FILE.md or FILE.json, and --force to write over a file.")
+    path = session.place.path(names[0])
+    text = _as_request(session) if path.endswith(".json") else _as_markdown(session)
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if force else os.O_EXCL)
+    try:
+        with os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8", errors="replace") as file:
+            file.write(text)
+    except FileExistsError:
+        raise SessionFailed(
+            f"{path} is there already. To write over it: :export {names[0]} --force"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise SessionFailed(f"{path} cannot be written: {error}.") from None
+    session.screen.notice(f"[written to {path}]")
+
+
+def _messages(session: Session) -> dict[int, Message]:
+    return {number: item.messages[0] for number, item in session.context.conversation.window.items()}
+
+
+def _last_exchange(session: Session) -> list[int]:
+    window = _messages(session)
+    asked = [number for number, message in window.items() if message.role.value == "user"]
+    if not asked:
+        raise NoSuchItem("nothing was asked so far.")
+    return session.context.exchange(asked[-1])
+
+
+def _take_back(session: Session) -> str:
+    """Drop the last exchange: its question."""
+    numbers = _last_exchange(session)
+    question = _messages(session)[numbers[0]].text
+    before = session.context.total(offered=True)
+    session.context.drop(numbers)
+    session.record.mark(numbers, "dropped")
+    after = session.context.total(offered=True)
+    shown = " ".join(question.split())[:_SHOWN]
+    session.screen.notice(f"[taken back: {shown}; {figure(before)} -> {figure(after)} tokens]")
+    return question
+
+
+def _last_answer(session: Session) -> str:
+    said = [m.text for m in _messages(session).values() if m.role.value == "assistant" and m.text]
+    if not said:
+        raise NoSuchItem("there is no answer so far.")
+    return said[-1]
+
+
+def _as_request(session: Session) -> str:
+    body: dict[str, object] = {
+        "model": session.models.target.model,
+        "messages": session.context.messages(),
+    }
+    tools = session.context.conversation.tools
+    if tools:
+        body["tools"] = list(tools)
+    return json.dumps(body, ensure_ascii=False, indent=2) + "\n"
+
+
+def _as_markdown(session: Session) -> str:
+    parts = []
+    for message in _messages(session).values():
+        calls = [f"`{call.name}({call.arguments})`" for call in message.tool_calls]
+        body = "\n\n".join([*([message.text] if message.text else []), *calls])
+        if message.role in message.RESULT_ROLES:
+            fence = "`" * max(3, *(len(run) + 1 for run in re.findall(r"`+", body)), 3)
+            body = f"{fence}\n{body}\n{fence}"
+        parts.append(f"## {message.role.value}\n\n{body}\n")
+    return "\n".join(parts)

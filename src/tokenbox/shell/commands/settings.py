@@ -1,0 +1,56 @@
+"""Settings of this session, changed at the prompt."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from tokenbox.config.keys import key_of
+from tokenbox.config.setting import Level, Origin, Setting, shown
+from tokenbox.config.values import from_text
+from tokenbox.shell import turn
+from tokenbox.shell.errors import BadArguments
+from tokenbox.shell.settings import Settings, Template
+
+if TYPE_CHECKING:
+    from tokenbox.shell.session import Session
+
+TABLES: Final = ("shell", "cost")
+
+
+def names(session: Session) -> list[str]:
+    """What can be set."""
+    return [setting.name for setting in session.config.settings() if setting.key[0] in TABLES]
+
+
+def change(session: Session, arguments: str) -> None:
+    """Show the settings of the shell, or set one for this session; the files stay as they are."""
+    name, _, text = arguments.partition(" ")
+    if not arguments:
+        rows = [(s.name, shown(s.value), s.source) for s in session.config.settings() if s.key[0] in TABLES]
+        session.screen.table(("setting", "value", "from"), rows)
+        return
+    key = (*name.split("."),) if "." in name else ("shell", name)
+    row = key_of(key) if key[0] in TABLES else None
+    if row is None:
+        raise BadArguments(f"there is no setting {name[:40]!r} to change here. :set lists them.")
+    if not text.strip():
+        session.screen.text(f"{'.'.join(key)} = {shown(session.config.value(key))}")
+        return
+    value = from_text(row, text.strip())
+    if value is None:
+        raise BadArguments(f"{'.'.join(key)} is {row.expected}, not {text.strip()[:40]!r}.")
+    given = Setting(key, value, Origin(Level.FLAG, ":set"))
+    changed = replace(session.config, layers=[{key: given}, *session.config.layers])
+    settings, template = Settings.of(changed), Template(str(changed.value("shell.prompt")))
+    session.config, session.settings, session.template = changed, settings, template
+    conversation = session.context.conversation
+    conversation.max_turns, conversation.low_water = settings.max_turns, settings.low_water
+    session.context.base = settings.system
+    conversation.summarize = turn.summarize_evicted(session) if settings.summarize else None
+    if key == ("shell", "token_budget"):
+        session.set_budget(settings.token_budget)
+    if key == ("shell", "tools"):
+        session.proposals_on = settings.tools
+    session.record.settings_changed()
+    session.screen.notice(f"[{'.'.join(key)} is {shown(value)} in this session]")

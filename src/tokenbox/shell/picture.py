@@ -1,0 +1,79 @@
+"""What fills the budget, as a picture: one bar for all of it, and one for each kind of item."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tokenbox.engine.box import largest_remainder
+from tokenbox.render.lines import UNICODE, Line, Span, Style
+from tokenbox.shell.context import Kind
+from tokenbox.shell.screen import percent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tokenbox.providers.counting import TokenCount
+    from tokenbox.shell.context import Item
+
+FULL: Final = 80  # percent from which on a person is warned
+_STYLES: Final = {
+    Kind.SYSTEM: Style.CRITICAL,
+    Kind.PROJECT: Style.CRITICAL,
+    Kind.MEMORY: Style.CRITICAL,
+    Kind.SUMMARY: Style.COMPRESSED,
+    Kind.TOOLS: Style.TRUNCATED,
+    Kind.USER: Style.KEPT,
+    Kind.ASSISTANT: Style.EXPANDED,
+    Kind.TOOL: Style.COMPRESSED,
+    Kind.OFFER: Style.TRUNCATED,
+    Kind.TEMPLATE: Style.CRITICAL,
+}
+_MOST: Final = 100
+
+
+def picture(items: Sequence[Item], total: TokenCount, budget: int, width: int) -> list[Line]:
+    """The lines, none wider than ``width`` columns."""
+    sizes: dict[Kind, int] = {}
+    for item in items:
+        sizes[item.kind] = sizes.get(item.kind, 0) + max(0, item.tokens)
+    scale = max(budget, total.value, 1)
+    room = max(8, min(width - 2, _MOST))
+    free = max(0, budget - total.value)
+    # Cells add up to the bar, whatever is rounded.
+    cells = largest_remainder(room, [*sizes.values(), free])
+    bar = [
+        Span(UNICODE.bars[_STYLES[kind]] * n, _STYLES[kind]) for kind, n in zip(sizes, cells, strict=False)
+    ]
+    bar.append(Span(UNICODE.bars[Style.FREE] * cells[-1], Style.FREE))
+    about = "" if total.exact else "~"
+    share = percent(total.value, budget)
+    over = total.value > budget * FULL // 100
+    head = [
+        Span(
+            f"{about}{total.value:,} of {budget:,} tokens, {share}", Style.DROPPED if over else Style.STRONG
+        ),
+        Span(f"  {free:,} free", Style.FREE),
+    ]
+    names = max((len(kind.value) for kind in sizes), default=0)
+    figures = max((len(f"{about}{size:,}") for size in sizes.values()), default=0)
+    left = max(0, min(40, width - names - figures - 9))
+    rows: list[Line] = []
+    for kind, size in sizes.items():
+        length = -(-size * left // scale)
+        rows.append(
+            [
+                Span(f"{kind.value:<{names}}  {f'{about}{size:,}':>{figures}} {percent(size, scale):>4} "),
+                Span(UNICODE.bars[_STYLES[kind]] * length, _STYLES[kind]),
+            ]
+        )
+    return [head, bar, *rows]
+
+
+def warning(total: TokenCount, budget: int) -> str | None:
+    """What to say once the context is nearly full; None before that."""
+    if budget == 0 or total.value * 100 <= budget * FULL:
+        return None
+    return (
+        f"the context is {percent(total.value, budget)} full; soon the oldest leaves. "
+        ":compact sums it up, :budget raises it"
+    )

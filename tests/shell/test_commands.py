@@ -1,0 +1,334 @@
+"""The commands around what was said, files that a question brings, retries, caps, and what is noticed."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiohttp import web
+
+from tests.providers.fake import serving, sse
+from tests.shell.test_servers import COUNTING, delta, done, says, script
+from tokenbox.providers.counting import TokenCount
+from tokenbox.render.lines import cells, plain
+from tokenbox.shell.context import Item, Kind
+from tokenbox.shell.loop import take
+from tokenbox.shell.picture import picture, warning
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.providers.fake import FakeServer
+    from tests.shell.conftest import Begin
+    from tokenbox.shell.session import Session
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+def routes(*answers: bytes, models: tuple[str, ...] = ("m", "other")) -> dict[str, Any]:
+    return {
+        "/v1/models": {"data": [{"id": name} for name in models]},
+        "/v1/chat/completions": script(*answers),
+    }
+
+
+def messages(session: Session) -> list[Any]:
+    return [message["content"] for message in session.context.messages()]
+
+
+def sent(server: FakeServer) -> list[Any]:
+    """The bodies of the chats."""
+    return [asked.body for asked in server.asked if asked.path == "/v1/chat/completions"]
+
+
+def test_retry_asks_the_same_question_again(start: Begin) -> None:
+    with serving(routes(says("one"), says("two"), says("three"))) as server:
+        session, heard = start(server.url)
+        take(session, "hello")
+        take(session, "and now?")
+        take(session, ":retry")
+        assert messages(session) == ["hello", "one", "and now?", "three"]
+        assert sent(server)[-1]["messages"] == sent(server)[-2]["messages"]
+        stored = session.record.stored
+        assert stored is not None
+        assert [turn.message["content"] for turn in stored.turns()] == ["hello", "one", "and now?", "three"]
+        assert heard.problems == []
+
+
+def test_a_retry_that_fails_loses_nothing(start: Begin) -> None:
+    failing: list[object] = []
+    answer = script(says("one"), says("two"))
+
+    async def chat(request: web.Request) -> object:
+        return failing.pop() if failing else await answer(request)
+
+    with serving({**routes(), "/v1/chat/completions": chat}) as server:
+        session, heard = start(server.url)
+        take(session, "hello")
+        failing.append((400, {"error": {"message": "no"}}))
+        take(session, ":retry")
+        assert [error.code for error in heard.problems] == ["request_rejected"]
+        assert messages(session) == ["hello", "one"]
+        stored = session.record.stored
+        assert stored is not None
+        assert [turn.message["content"] for turn in stored.turns()] == ["hello", "one"]
+        take(session, ":undo")
+        assert messages(session) == []
+        assert stored.turns() == []
+
+
+def test_undo_and_edit_take_the_last_question_back(start: Begin) -> None:
+    with serving(routes(*(says(str(n)) for n in range(5)))) as server:
+        session, heard = start(server.url)
+        for line in ("a", "b", "c"):
+            take(session, line)
+        take(session, ":undo")
+        assert messages(session) == ["a", "0", "b", "1"]
+        take(session, ":edit better b")
+        assert messages(session) == ["a", "0", "better b", "3"]
+        take(session, ":edit")
+        assert messages(session) == ["a", "0"]
+        assert session.begun == "better b"
+        for line in (":undo", ":undo"):
+            take(session, line)
+        assert [error.code for error in heard.problems] == ["no_such_item"]
+
+
+def test_copy_takes_the_answer_or_its_code(start: Begin) -> None:
+    answer = "Run this:\n```sh\nls -l\n```\nand this:\n```\npwd\n```\n"
+    with serving(routes(says(answer))) as server:
+        session, heard = start(server.url)
+        take(session, ":copy")
+        assert [error.code for error in heard.problems] == ["no_such_item"]
+        take(session, "how?")
+        for line in (":copy", ":copy code 1", ":copy code", ":copy code 3", ":copy that"):
+            take(session, line)
+        assert heard.copied == [answer, "ls -l\n", "pwd\n"]
+        assert [error.code for error in heard.problems[1:]] == ["no_such_item", "bad_arguments"]
+
+
+def test_export_writes_a_request_and_a_page_and_never_over_a_file(start: Begin, tmp_path: Path) -> None:
+    with serving(routes(says("Yes."))) as server:
+        session, heard = start(server.url, flags={"shell.system": "Be brief."})
+        take(session, "Is it?")
+        take(session, ":export talk.json")
+        take(session, ":export talk.md")
+        take(session, ":export talk.md")
+        folder = tmp_path / "folder"
+        body = json.loads((folder / "talk.json").read_text())
+        assert body == {"model": "m", "messages": session.context.messages()}
+        assert (folder / "talk.md").read_text() == "## user\n\nIs it?\n\n## assistant\n\nYes.\n"
+        assert [error.code for error in heard.problems] == ["session_failed"]
+        take(session, ":export talk.md --force")
+        assert len(heard.problems) == 1
+
+
+def test_models_of_the_server_are_listed_and_can_be_used(start: Begin) -> None:
+    settings = "[models.here]\nendpoint = 'URL'\nmodel = 'm'\n"
+    with serving(routes(says("hi"), says("ho"))) as server:
+        session, heard = start(None, settings.replace("URL", server.url))
+        take(session, ":models")
+        assert heard.tables[-1][1:] == [["*", "m"], ["", "other"]]
+        take(session, ":model other")
+        take(session, "hello")
+        assert sent(server)[-1]["model"] == "other"
+        take(session, ":model nobody")
+        assert [error.code for error in heard.problems] == ["model_not_configured"]
+
+
+def test_set_changes_this_session_only(start: Begin) -> None:
+    with serving(routes(says("hi"))) as server:
+        session, heard = start(server.url)
+        for line in (
+            ":set max_turns 3",
+            ":set shell.low_water 0.5",
+            ":set prompt {model}$ ",
+            ":set token_budget 900",
+        ):
+            take(session, line)
+        conversation = session.context.conversation
+        assert (conversation.max_turns, str(conversation.low_water), conversation.token_budget) == (
+            3,
+            "0.5",
+            900,
+        )
+        assert session.prompt() == "m$"
+        take(session, ":set system Be brief.")
+        assert session.context.messages()[0]["content"] == "Be brief."
+        for line in (
+            ":set",
+            ":set max_turns",
+            ":set max_turns none",
+            ":set nothing 1",
+            ":set policy.headroom 0.5",
+        ):
+            take(session, line)
+        assert [error.code for error in heard.problems] == ["bad_arguments"] * 3
+        assert ["shell.max_turns", "3", ":set"] in heard.tables[-1]
+
+
+def test_a_question_brings_the_files_that_it_mentions(start: Begin, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    (folder / "src").mkdir(parents=True)
+    (folder / "notes.txt").write_text("The door is green.\n")
+    for number in range(30):
+        body = "    return 'filler words about nothing in particular'\n" * 12
+        (folder / "src" / f"part{number}.py").write_text(f"def part{number}():\n{body}")
+    (folder / "src" / "tide.py").write_text("def high_tide(port):\n    return 'noon at ' + port\n")
+    with serving(routes(*[says("ok")] * 9)) as server:
+        session, heard = start(server.url)
+        take(session, "What colour has the door in @notes.txt?")
+        assert "The door is green." in sent(server)[-1]["messages"][-1]["content"]
+        assert "@notes.txt?" in sent(server)[-1]["messages"][-1]["content"]
+        take(session, ":reset")
+        take(session, "When is high_tide in @src, and who is @nobody?")
+        content = sent(server)[-1]["messages"][-1]["content"]
+        assert "def high_tide" in content
+        assert content.count("filler") < 30 * 12
+        assert session.context.total().value <= session.context.budget
+        take(session, "\\mail me @notes.txt")
+        assert sent(server)[-1]["messages"][-1]["content"] == "mail me @notes.txt"
+        take(session, ":file src high_tide")
+        assert "def high_tide" in session.context.offers[-1].text
+        take(session, ":file nowhere")
+        assert [error.code for error in heard.problems] == ["no_such_item"]
+
+
+def test_an_image_is_sent_as_one(start: Begin, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir(exist_ok=True)
+    (tmp_path / "folder" / "map.png").write_bytes(PNG)
+    with serving(routes(says("a map"))) as server:
+        session, heard = start(server.url)
+        take(session, "What is on @map.png?")
+        content = sent(server)[-1]["messages"][-1]["content"]
+        assert content[0] == {"type": "text", "text": "What is on @map.png?"}
+        assert content[1]["image_url"]["url"] == f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
+        take(session, ":file map.png")
+        assert [error.code for error in heard.problems] == ["bad_arguments"]
+
+
+def test_files_are_not_left_on_offer_by_a_question_that_fails(start: Begin, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir(exist_ok=True)
+    (tmp_path / "folder" / "a.txt").write_text("something")
+    with serving({**routes(), "/v1/chat/completions": (400, {"error": {"message": "no"}})}) as server:
+        session, _ = start(server.url)
+        take(session, "what is @a.txt?")
+        assert session.context.offers == []
+        assert messages(session) == []
+
+
+def test_a_server_that_is_busy_is_asked_again_when_it_says(start: Begin) -> None:
+    left: list[web.Response] = []
+    answer = script(says("now"))
+
+    async def chat(request: web.Request) -> object:
+        return left.pop() if left else await answer(request)
+
+    def busy(status: int, seconds: int) -> web.Response:
+        return web.json_response(
+            {"error": {"message": "busy"}}, status=status, headers={"retry-after": str(seconds)}
+        )
+
+    with serving({**routes(), "/v1/chat/completions": chat}) as server:
+        session, heard = start(server.url)
+        left += [busy(503, 7), busy(429, 3)]
+        take(session, "hello")
+        assert (heard.waits, "".join(heard.pieces), heard.problems) == ([3, 7], "now", [])
+        left += [busy(429, 3_600)]
+        take(session, "again")
+        assert (heard.waits, [error.code for error in heard.problems]) == ([3, 7], ["rate_limited"])
+
+
+def test_a_server_that_drops_the_beginning_is_noticed(start: Begin) -> None:
+    counts = {"/v1/chat/completions/input_tokens": {"input_tokens": 5_000}}
+    listed = {"/v1/models": {"data": [{"id": "m", "owned_by": "llamacpp"}]}}
+    short = sse(delta(content="hm"), done(prompt_tokens=2_048, completion_tokens=1))
+    with serving({**routes(short), **listed, **counts}) as server:
+        session, heard = start(server.url, flags={**COUNTING, "shell.token_budget": 9_000})
+        take(session, "hello")
+        (said,) = [notice for notice in heard.notices if "dropped" in notice]
+        assert "read 2,048 prompt tokens where 5,000 were sent" in said
+        # From now on its counts are estimates.
+        assert not session.context.total().exact
+        take(session, ":tokenize")
+        assert any("0 of 1 counts" in cell for row in heard.tables[-1] for cell in row)
+
+
+def test_a_server_is_asked_for_counts_anew(start: Begin) -> None:
+    can: list[bool] = []
+
+    async def tokenize(_request: web.Request) -> object:
+        return {"tokens": [1, 2, 3]} if can else (404, {"error": "no"})
+
+    with serving({**routes(says("hi")), "/tokenize": tokenize}) as server:
+        session, heard = start(server.url, flags=COUNTING)
+        take(session, ":tokenize")
+        assert any("no; :tokenize probe asks again" in cell for row in heard.tables[-1] for cell in row)
+        can.append(True)
+        take(session, ":tokenize probe")
+        assert ["'hello world' is", f"3 tokens ({server.url}/tokenize)"] in heard.tables[-1]
+
+
+def test_the_tokens_of_a_text_are_shown(start: Begin) -> None:
+    settings = "[models.gpt-4o]\ntokenizer = 'o200k_base'\nendpoint = 'http://127.0.0.1:9'\n"
+    session, heard = start(None, settings)
+    take(session, ":tokenize hello world, unbelievable")
+    assert heard.results[-1].startswith("[hello][ world][,]")
+    take(session, ":set low_water 1")
+
+
+def test_a_day_has_a_cap_over_all_its_sessions(start: Begin) -> None:
+    settings = '[catalog.m]\nprice_input = "1000"\nprice_output = "1000"\ndate = 2026-11-01\n'
+    with serving(routes(*[says("ok")] * 9)) as server:
+        codes = []
+        for _ in range(2):
+            session, heard = start(server.url, settings, flags={"cost.cap_per_day": "0.1"})
+            take(session, "hello")
+            codes.append([error.code for error in heard.problems])
+        assert codes == [[], ["cost_cap_exceeded"]]
+
+
+def test_a_session_that_two_use_loses_no_call(start: Begin) -> None:
+    with serving(routes(*[says("ok")] * 9)) as server:
+        one, heard_one = start(server.url, name="both")
+        take(one, "first")
+        two, heard_two = start(server.url, name="both", resume=True)
+        for session in (one, two, one, two):
+            take(session, "more")
+        stored = two.record.stored
+        assert stored is not None
+        assert len(one.record.store.sessions.open("both").turns()) == 10
+        assert ["both use it" in notice for notice in heard_one.notices] == [True]
+        for session, heard in ((one, heard_one), (two, heard_two)):
+            take(session, ":cost")
+            assert heard.problems == []
+            assert "for 5 calls" in heard.results[-1]
+
+
+@pytest.fixture
+def items() -> list[Item]:
+    kinds = (Kind.SYSTEM, Kind.USER, Kind.ASSISTANT, Kind.TOOL, Kind.OFFER, Kind.TEMPLATE)
+    return [Item(kind, "about", 40 * (n + 1), exact=True) for n, kind in enumerate(kinds)]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+@pytest.mark.parametrize("budget", [0, 100, 840, 2_000, 100_000])
+def test_the_picture_fits_its_width_and_its_bar_adds_up(items: list[Item], width: int, budget: int) -> None:
+    lines = picture(items, TokenCount(840, exact=True, source="x"), budget, width)
+    assert all(sum(cells(span.text) for span in line) <= width for line in lines)
+    assert sum(cells(span.text) for span in lines[1]) == min(width - 2, 100)
+    assert "840 of" in plain(lines)
+
+
+def test_a_context_that_is_nearly_full_is_said_once(start: Begin) -> None:
+    assert warning(TokenCount(80, exact=True, source="x"), 100) is None
+    assert warning(TokenCount(81, exact=True, source="x"), 100)
+    with serving(routes(*[says("word " * 60)] * 9)) as server:
+        session, heard = start(server.url, flags={"shell.token_budget": 400, "shell.low_water": "0.95"})
+        for _ in range(6):
+            take(session, "hello " * 20)
+        assert len([notice for notice in heard.notices if "full; soon" in notice]) >= 1
