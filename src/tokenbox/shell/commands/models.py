@@ -38,6 +38,8 @@ def models(session: Session, arguments: str) -> None:
     """The models in the settings, and those that the current server lists; the current one has a *."""
     if arguments:
         raise BadArguments(":models takes nothing.")
+    current = session.models.target.model
+    listed = [("*" if name == current else "", name) for name in session.models.listed()]
     rows = []
     for name in session.models.names:
         connection = session.config.connection(name)
@@ -49,10 +51,6 @@ def models(session: Session, arguments: str) -> None:
         session.screen.table(("", "name", "model", "kind", "endpoint", "key"), rows)
     else:
         session.screen.text("no models in your settings; write them as [models.NAME] with an endpoint")
-    if session.models.target.endpoint is None:
-        return
-    current = session.models.target.model
-    listed = [("*" if name == current else "", name) for name in session.models.listed()]
     if listed:
         session.screen.text("")
         session.screen.table(("", f"served at {session.models.target.root}; :model takes one"), listed)
