@@ -1,0 +1,121 @@
+// The record that the page holds, read: texts by number, and the states of a frame from its changes.
+
+const GONE = new Set(['dropped', 'omitted', 'evicted', 'absent', 'merged']);
+const CLASSES = {
+  kept: 'kept', full: 'kept', sent: 'kept', expanded: 'expanded',
+  compressed: 'compressed', summary: 'compressed', outline: 'compressed', masked: 'compressed', reduced: 'compressed',
+  truncated: 'truncated', cut: 'truncated', placeholder: 'placeholder', listed: 'placeholder',
+  beside: 'beside',
+};
+
+export const isGone = (decision) => GONE.has(decision);
+export const classOf = (decision, critical) =>
+  isGone(decision) ? 'dropped' : critical && (decision === 'kept' || decision === 'full') ? 'critical'
+    : CLASSES[decision] ?? 'kept';
+
+export function readRecord(element) {
+  const record = JSON.parse(element.textContent);
+  const joined = new WeakMap();
+  const text = (ref) => {
+    if (ref === null || ref === undefined) return null;
+    if (typeof ref === 'number') return record.texts[ref];
+    if (!joined.has(ref)) {
+      joined.set(ref, ref.map((p) => typeof p === 'number' ? record.texts[p] : record.texts[p[0]].slice(p[1], p[2])).join(''));
+    }
+    return joined.get(ref);
+  };
+  record.entries.forEach((entry, number) => {
+    entry.number = number;
+    entry.track = tracker(entry, entry.frames);
+    if (entry.slider) entry.slider.track = tracker(entry, entry.slider.frames);
+  });
+  return { ...record, text };
+}
+
+// The states of a frame: those of the frame before it, but for its changes.
+function tracker(entry, frames) {
+  const absent = (item) => ({ item, decision: 'absent', size: 0, ref: null, form: null, expand: null });
+  let at = -1;
+  let states = entry.items.map((_, i) => absent(i));
+  return (wanted) => {
+    if (wanted < at) {
+      at = -1;
+      states = entry.items.map((_, i) => absent(i));
+    } else if (wanted > at) {
+      states = states.slice();
+    }
+    while (at < wanted) {
+      at += 1;
+      for (const [item, decision, size = null, ref = null, form = null, expand = null] of frames[at].changes) {
+        states[item] = { item, decision, size, ref, form, expand };
+      }
+    }
+    return states;
+  };
+}
+
+export function promptOf(record, entry, frame, states) {
+  if (frame.prompt !== undefined) return record.text(frame.prompt);
+  const texts = [];
+  for (const state of states) {
+    const text = record.text(state.ref);
+    if (text) texts.push(text);
+    else if (text === null && !isGone(state.decision) && state.decision !== 'beside') return null;
+  }
+  return texts.join(entry.separator);
+}
+
+// The pieces of the whole text that are not sent, as [start, end]; null where that is not known.
+export function leftOut(ref, wholeRef, whole) {
+  if (ref === null) return null;
+  if (ref === wholeRef) return [];
+  if (typeof ref === 'number') return null;
+  const kept = ref.filter((piece) => typeof piece !== 'number' && piece[0] === wholeRef);
+  const found = [];
+  let place = 0;
+  for (const [, start, end] of kept) {
+    if (start > place) found.push([place, start]);
+    place = end;
+  }
+  if (place < whole.length) found.push([place, whole.length]);
+  return found;
+}
+
+// The lengths of the tokens, as record.py packs them.
+export function unpackLengths(packed) {
+  const found = [];
+  let length = 0;
+  for (let i = 0; i < packed.length; i += 1) {
+    const code = packed.charCodeAt(i);
+    if (code === 126) length += 80;
+    else {
+      found.push(length + code - 35);
+      length = 0;
+    }
+  }
+  return found;
+}
+
+// Where two texts differ first: in UTF-16 units for showing, and in bytes of UTF-8, as prompt caches count.
+export function firstDifference(one, other) {
+  const most = Math.min(one.length, other.length);
+  let low = 0;
+  let high = most;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (one.slice(low, middle) === other.slice(low, middle)) low = middle;
+    else high = middle - 1;
+  }
+  if (low === one.length && low === other.length) return null;
+  let place = low;
+  if (place > 0 && /[\ud800-\udbff]/.test(one[place - 1])) place -= 1;
+  const utf8 = new TextEncoder();
+  const [left, right] = [one, other].map((text) => utf8.encode(text.slice(place, place + 2)));
+  let same = 0;
+  while (same < left.length && same < right.length && left[same] === right[same]) same += 1;
+  return { place, byte: utf8.encode(one.slice(0, place)).length + same };
+}
+
+const GROUPED = new Intl.NumberFormat('en-US');
+export const figure = (number, exact = true) =>
+  number === null || number === undefined ? 'unknown' : `${exact ? '' : '~'}${GROUPED.format(number)}`;

@@ -1,0 +1,46 @@
+"""The entry of a value: whatever tokenbox gives that a page can show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.compose.blocks import BlockLayout
+from tokenbox.compose.sections import Layout
+from tokenbox.conversation import Conversation, Fitted
+from tokenbox.inspect.of_blocks import blocks_entry, pack_entry
+from tokenbox.inspect.of_layout import layout_entry
+from tokenbox.inspect.of_messages import conversation_entry, fitted_entry
+from tokenbox.inspect.of_policy import enforcement_entry, plan_entry
+from tokenbox.inspect.record import NothingToInspect, PageEntry
+from tokenbox.policy.records import Enforcement, PackPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+def entry_of(value: object, title: str | None = None) -> PageEntry:
+    """The entry of a layout, rendered blocks, a pack, a plan, a decision, fitted messages or a conversation.
+
+    ``title``: its heading; by default the name of its kind. Raises :class:`NothingToInspect` for anything
+    else, and ``PageTooLarge``.
+    """
+    from tokenbox.folder import Pack  # noqa: PLC0415  # only a pack needs what reads folders
+
+    if isinstance(value, PageEntry):
+        return value
+    table: Sequence[tuple[type, Callable[[Any, str], PageEntry], str]] = (
+        (Layout, layout_entry, "layout"),
+        (BlockLayout, blocks_entry, "blocks"),
+        (Pack, pack_entry, "pack"),
+        (PackPlan, plan_entry, "plan"),
+        (Enforcement, enforcement_entry, "decision"),
+        (Fitted, fitted_entry, "conversation"),
+        (Conversation, conversation_entry, "conversation"),
+    )
+    for kind, shown, name in table:
+        if isinstance(value, kind):
+            return shown(value, name if title is None else title)
+    raise NothingToInspect(
+        "a page shows a Layout, BlockLayout, Pack, PackPlan, Enforcement, Fitted or Conversation, "
+        f"not {type(value).__name__}."
+    )

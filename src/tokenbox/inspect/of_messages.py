@@ -1,0 +1,143 @@
+"""How a page shows the messages of a conversation: fitted into a budget, or as they stand."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.conversation.record import item_digest
+from tokenbox.engine.window import Action
+from tokenbox.inspect.of_layout import tokenizer_facts
+from tokenbox.inspect.record import PageEntry, PageFrame, PageItem, PageState, PageStep, check_items
+
+if TYPE_CHECKING:
+    from tokenbox.content.items import Item
+    from tokenbox.conversation import Conversation
+    from tokenbox.conversation.record import Fitted
+    from tokenbox.inspect.record import PageSlider
+
+_SHOWN = 48
+_CHANGED = {Action.MASK: "masked", Action.CUT: "cut", Action.RESTORE: "kept"}
+
+
+def fitted_entry(fitted: Fitted[Any], title: str, slider: PageSlider | None = None) -> PageEntry:
+    """The entry of messages that were fitted into a budget."""
+    check_items(len(fitted.inputs))
+    return PageEntry(
+        title,
+        "conversation",
+        tuple(
+            message_item(item, number, size, pinned=number in fitted.pinned)
+            for number, (item, size) in enumerate(zip(fitted.inputs, fitted.sizes, strict=True))
+        ),
+        (fitted_frame(fitted),),
+        facts=(
+            *tokenizer_facts(fitted.tokenizer),
+            ("Counted by", fitted.count.by.value),
+            ("At most", f"{fitted.count.at_most:,} tokens"),
+            ("Digest", fitted.digest),
+        ),
+        separator="\n\n",
+        slider=slider,
+    )
+
+
+def fitted_frame(fitted: Fitted[Any], label: str = "") -> PageFrame:
+    """Fitted messages with a state for every message that was given."""
+    decisions = {
+        number: _CHANGED[step.action]
+        for step in fitted.steps
+        if step.action in _CHANGED
+        for number in step.messages
+    }
+    handles = {text: handle for handle, text in fitted.left_out.items()}
+    states = []
+    for number, item in enumerate(fitted.inputs):
+        shown = fitted.shown.get(number)
+        if shown is None:
+            states.append(PageState(number, "evicted", 0, ""))
+        elif shown is item:
+            states.append(PageState(number, "kept", fitted.sizes_now[number], text_of(item)))
+        else:
+            states.append(
+                PageState(
+                    number,
+                    decisions.get(number, "cut"),
+                    fitted.sizes_now[number],
+                    text_of(shown),
+                    expand=handles.get(item.text),
+                )
+            )
+    steps = tuple(
+        PageStep(step.messages, step.action.value, step.why, step.before, step.after, whole=True)
+        for step in fitted.steps
+    )
+    return PageFrame(label, fitted.budget, fitted.total, fitted.exact, tuple(states), steps=steps)
+
+
+def conversation_entry(conversation: Conversation, title: str) -> PageEntry:
+    """The entry of a conversation as its next request stands."""
+    found = conversation.items()
+    check_items(len(found))
+    count = conversation.request_count()
+    status = conversation.status
+    window = conversation.window
+    items = tuple(
+        PageItem(
+            f"{number + 1} {opening(item.text or '')}" if item.number is not None else item.name,
+            item.name,
+            item.text if item.number is None else text_of(window[item.number]),
+            item.tokens,
+            critical=item.pinned or item.number is None,
+            fields=() if item.number is None else (("exchanges ago", str(item.age)),),
+        )
+        for number, item in enumerate(found)
+    )
+    states = tuple(
+        PageState(i, "kept" if item.text is not None else "beside", item.base, item.text)
+        for i, item in enumerate(items)
+    )
+    return PageEntry(
+        title,
+        "conversation",
+        items,
+        (PageFrame("", conversation.token_budget, count.total, count.exact, states),),
+        facts=(
+            *tokenizer_facts(conversation.identity),
+            ("Counted by", count.by.value),
+            ("Exchanges", f"{status.exchanges:,}"),
+            ("Evictions", f"{status.evictions:,}"),
+            ("Evicted messages", f"{status.evicted_messages:,}"),
+        ),
+        separator="\n\n",
+    )
+
+
+def message_item(item: Item, number: int, size: int | None, *, pinned: bool = False) -> PageItem:
+    """A message as it was given."""
+    return PageItem(
+        f"{number + 1} {opening(item.text)}".rstrip(),
+        item.role.value,
+        text_of(item),
+        size,
+        item_digest(item),
+        pinned,
+        (("tool calls", ", ".join(_calls(item))),) if _calls(item) else (),
+    )
+
+
+def text_of(item: Item) -> str:
+    """What a message says, with its tool calls as JSON."""
+    calls = [f"{call.name}({call.arguments})" for message in item.messages for call in message.tool_calls]
+    parts = [item.text, *calls] if item.text else calls
+    return "\n".join(parts) if parts else json.dumps(item.to_dict(), ensure_ascii=False)
+
+
+def _calls(item: Item) -> list[str]:
+    return [call.name for message in item.messages for call in message.tool_calls]
+
+
+def opening(text: str) -> str:
+    """How a text begins, on one line."""
+    line = " ".join(text[: 4 * _SHOWN].split())
+    return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"

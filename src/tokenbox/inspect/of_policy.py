@@ -1,0 +1,151 @@
+"""How a page shows what the policy answers: a plan, and whether a request may be sent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tokenbox.compose.blocks import BlockLayout
+from tokenbox.compose.sections import Layout
+from tokenbox.conversation.record import Fitted
+from tokenbox.inspect.of_blocks import blocks_entry
+from tokenbox.inspect.of_layout import layout_entry, tokenizer_facts
+from tokenbox.inspect.of_messages import fitted_entry, message_item
+from tokenbox.inspect.record import (
+    PageEntry,
+    PageFrame,
+    PageItem,
+    PageState,
+    PageStep,
+    PageVerdict,
+    check_items,
+)
+from tokenbox.policy.chunks import ChunkKind
+from tokenbox.policy.records import CutChunks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tokenbox.policy.chunks import Chunks
+    from tokenbox.policy.guard import Limits
+    from tokenbox.policy.records import Enforcement, PackPlan
+    from tokenbox.policy.strategies import ChosenLayout
+
+
+def plan_entry(plan: PackPlan, title: str) -> PageEntry:
+    """The entry of a plan: the layout of its strategy, under the limits that gave it its budget."""
+    made = plan.layout
+    if isinstance(made, Layout):
+        entry = layout_entry(made, title)
+    elif isinstance(made, BlockLayout):
+        entry = blocks_entry(made, title)
+    elif isinstance(made, Fitted):
+        entry = fitted_entry(made, title)
+    else:
+        entry = _chosen_entry(made, title)
+    about = "" if plan.exact else "~"
+    return replace(
+        entry,
+        kind="plan",
+        facts=(("Model", plan.model or "not named"), ("Strategy", plan.strategy), *entry.facts),
+        notes=(*entry.notes, *(f"You could {op.say(about)}." for op in plan.summary_ops)),
+        limits=limits_of(plan.limits),
+    )
+
+
+def enforcement_entry(enforcement: Enforcement, title: str) -> PageEntry:
+    """The entry of a decision: the request against its limits, and what would let it pass."""
+    request, why = enforcement.request, enforcement.why
+    cut = next((remedy.plan for remedy in enforcement.plan if isinstance(remedy, CutChunks)), None)
+    items = () if request is None else _chunks(request, cut)
+    check_items(len(items))
+    frame = PageFrame(
+        "as it was given",
+        why.limits.input_limit,
+        why.tokens_in,
+        why.exact,
+        tuple(PageState(i, "kept", item.base, item.text) for i, item in enumerate(items)),
+    )
+    frames = [frame]
+    if cut is not None and request is not None:
+        sizes = {chunk.index: chunk for chunk in (*cut.packed, *cut.dropped)}
+        texts = getattr(cut.layout, "texts", None)
+        states = [
+            PageState(
+                i,
+                sizes[i].decision.value,
+                sizes[i].size,
+                None if texts is None or len(texts) != len(items) else texts[i] or "",
+            )
+            for i in range(len(items))
+            if i in sizes
+        ]
+        steps = tuple(
+            PageStep((i,), chunk.decision.value, sentence, chunk.base_size, chunk.size)
+            for i, chunk in sorted(sizes.items())
+            for sentence in chunk.why
+        )
+        frames.append(PageFrame("cut to fit", cut.budget, cut.total, cut.exact, tuple(states), steps=steps))
+    facts = [("Model", enforcement.model or "not named"), ("Output", enforcement.output_mode.value)]
+    if enforcement.strategy is not None:
+        facts.append(("Strategy", enforcement.strategy))
+    return PageEntry(
+        title,
+        "decision",
+        items,
+        tuple(frames),
+        facts=(*facts, ("Decided by", why.verdict.basis.value), *tokenizer_facts(enforcement.tokenizer)),
+        notes=why.notes,
+        separator="\n\n",
+        limits=limits_of(why.limits),
+        verdict=PageVerdict(
+            enforcement.ok,
+            "This request may be sent." if enforcement.ok else "This request is refused.",
+            (why.say, *(remedy.say for remedy in enforcement.plan)),
+        ),
+    )
+
+
+def limits_of(limits: Limits) -> tuple[tuple[str, int], ...]:
+    """What goes off the window, in order, before the input budget is left."""
+    found = [("context window", limits.max_ctx)]
+    if limits.max_ctx != limits.usable:
+        found.append(("headroom", limits.max_ctx - limits.usable))
+    found.append(("reserved for the answer", limits.reserve_out))
+    if limits.max_input_binds:
+        found.append(("over the maximum input", limits.window_room - limits.input_limit))
+    return tuple(found)
+
+
+def _chunks(request: Chunks, cut: PackPlan | None) -> tuple[PageItem, ...]:
+    bases: dict[int, int] = {}
+    if cut is not None:
+        bases = {chunk.index: chunk.base_size for chunk in (*cut.packed, *cut.dropped)}
+    if request.kind is ChunkKind.MESSAGES:
+        from tokenbox.content.items import read_item  # noqa: PLC0415  # only messages need it
+
+        return tuple(
+            message_item(read_item(message), i, bases.get(i)) for i, message in enumerate(request.items)
+        )
+    return tuple(
+        PageItem(name, request.kind.value.rstrip("s"), text, bases.get(i))
+        for i, (name, text) in enumerate(zip(request.ids, _texts(request), strict=True))
+    )
+
+
+def _texts(request: Chunks) -> Sequence[str | None]:
+    return request.texts if request.kind is ChunkKind.SECTIONS else [None] * len(request.ids)
+
+
+def _chosen_entry(made: ChosenLayout, title: str) -> PageEntry:
+    check_items(len(made.ids))
+    items = tuple(
+        PageItem(name, "chunk", None if text is None else text, base)
+        for name, text, base in zip(made.ids, made.texts, made.base_sizes, strict=True)
+    )
+    states = tuple(
+        PageState(i, "dropped" if text is None else "kept", size, text or "")
+        for i, (text, size) in enumerate(zip(made.texts, made.sizes, strict=True))
+    )
+    frame = PageFrame("", made.budget, made.total, made.tokenizer.exact, states, prompt=made.text)
+    return PageEntry(title, "plan", items, (frame,), facts=tokenizer_facts(made.tokenizer))

@@ -1,0 +1,85 @@
+"""The page: one HTML file that holds its program, its style and its data, and asks for nothing else.
+
+Its policy (CSP) lets only this program and this style run, both named by their digests, and lets nothing be
+loaded or sent. So a text that looks like markup stays text even if a browser would read it as markup.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from html import escape
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final
+
+from tokenbox.inspect.record import record_of, safe_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tokenbox.inspect.record import PageEntry
+
+SCRIPT: Final = "inspector.js"
+STYLE: Final = "inspector.css"
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">
+<title>{title}</title>
+<link rel="icon" href="data:,">
+<style>{style}</style>
+</head>
+<body>
+<main id="app"><noscript><p>This page needs JavaScript to draw. The same record as text: \
+<code>tokenbox layout DOC --explain</code>.</p></noscript></main>
+<script type="application/json" id="record">{data}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def page(entries: Sequence[PageEntry], title: str | None = None) -> str:
+    """The page of these entries as HTML. Raises ``PageTooLarge``."""
+    shown = title if title is not None else ", ".join(entry.title for entry in entries[:3])
+    script, style = asset(SCRIPT), asset(STYLE)
+    return _PAGE.format(
+        policy=policy(script, style),
+        title=_plain(f"{shown} - tokenbox" if shown else "tokenbox"),
+        style=style,
+        data=safe_json(record_of(entries)),
+        script=script,
+    )
+
+
+def policy(script: str, style: str) -> str:
+    """What the page may do: run its own program, and nothing else."""
+    return "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src {_source(script)}",
+            f"style-src {_source(style)}",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types 'none'",
+        )
+    )
+
+
+def asset(name: str) -> str:
+    """A built file of the page (``make page``)."""
+    return (files(__package__) / "data" / name).read_text(encoding="utf-8")
+
+
+def _source(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _plain(text: str) -> str:
+    return escape(text.encode("utf-8", "replace").decode())

@@ -1,0 +1,359 @@
+"""What a page shows, as values, and their JSON: ``tokenbox.inspect/1`` (docs/inspect.md).
+
+An entry is one thing that is inspected. It has items (sections, blocks, messages) and frames: the request at
+one budget, or at one turn. A frame says what changed since the frame before it, so a thousand frames of a
+thousand items stay small. A text is written once, however often it is shown; a cut text is named by its place
+in the whole one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from tokenbox.__about__ import __version__
+from tokenbox.errors import TokenboxError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+SCHEMA: Final = "tokenbox.inspect/1"
+# What a browser scrolls without effort. A page is read by a person, and nobody reads more.
+MAX_ITEMS: Final = 50_000
+MAX_BYTES: Final = 64 << 20
+# A marker in a cut text is no longer than this; a text that shares less with the whole is written out.
+_MARKER: Final = 512
+
+TextRef = int | list["int | list[int]"] | None
+"""A text in JSON: its number, its pieces (a number, or number, start and end in UTF-16 units), or unknown."""
+
+
+class PageTooLarge(TokenboxError):
+    """There is more to show than a page can hold. ``details`` has the number and the limit."""
+
+    code = "inspect_too_large"
+
+
+class NothingToInspect(TokenboxError):
+    """A file is nothing that a page can show."""
+
+    code = "inspect_unknown_input"
+
+
+@dataclass(frozen=True, slots=True)
+class PageForm:
+    """A form that an item may take: its name, and its text and size where they are known."""
+
+    name: str
+    text: str | None = None
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PageItem:
+    """A section, block or message. ``base``: the tokens of its whole text. None is unknown."""
+
+    id: str
+    kind: str
+    text: str | None = field(repr=False)
+    base: int | None
+    digest: str | None = None
+    critical: bool = False
+    fields: tuple[tuple[str, str], ...] = ()
+    forms: tuple[PageForm, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PageState:
+    """What became of an item in a frame. ``text`` is what is sent of it; None where it is not known.
+
+    ``expand``: the handle under which the rest comes back, where there is one.
+    """
+
+    item: int
+    decision: str
+    size: int | None
+    text: str | None = field(repr=False)
+    form: str | None = None
+    expand: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PageStep:
+    """One step: its items, what it did and why. ``whole``: before and after are the whole's tokens.
+
+    Otherwise they are the item's. ``text``: what the item is after it, where that is known.
+    """
+
+    items: tuple[int, ...]
+    action: str
+    why: str
+    before: int
+    after: int
+    whole: bool = False
+    text: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PageUsage:
+    """What the server said of a turn. ``cost`` in dollars, as text; ``cost_exact`` false for an estimate."""
+
+    input: int | None = None
+    cached: int | None = None
+    written: int | None = None
+    output: int | None = None
+    cost: str | None = None
+    cost_exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PageFrame:
+    """The request at one moment. ``changes``: the states that differ from the frame before.
+
+    ``fixed``: tokens of what is never cut. ``error``: why there is no request at this budget. ``prompt``: the
+    whole text, where it is not the states' texts with the separator between them.
+    """
+
+    label: str
+    budget: int | None
+    total: int | None
+    exact: bool
+    changes: tuple[PageState, ...] = field(repr=False)
+    fixed: int | None = None
+    steps: tuple[PageStep, ...] = field(default=(), repr=False)
+    usage: PageUsage | None = None
+    note: str | None = None
+    error: str | None = None
+    prompt: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PageSlider:
+    """Layouts at other budgets, each one made. ``every``: at every budget from ``low`` to ``high``."""
+
+    low: int
+    high: int
+    every: bool
+    frames: tuple[PageFrame, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PageVerdict:
+    """Whether a request may be sent, why, and what would let it pass."""
+
+    ok: bool
+    title: str
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PageEntry:
+    """One thing that is inspected. ``limits``: what goes off the window before the budget, in order.
+
+    ``boundaries``: the lengths of the tokens of the first frame's prompt, in UTF-16 units.
+    """
+
+    title: str
+    kind: str
+    items: tuple[PageItem, ...] = field(repr=False)
+    frames: tuple[PageFrame, ...] = field(repr=False)
+    facts: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    separator: str = ""
+    limits: tuple[tuple[str, int], ...] = ()
+    verdict: PageVerdict | None = None
+    slider: PageSlider | None = None
+    boundaries: tuple[int, ...] | None = field(default=None, repr=False)
+
+
+def record_of(entries: Sequence[PageEntry]) -> dict[str, object]:
+    """The record of a page as JSON-compatible data. Raises :class:`PageTooLarge`."""
+    check_items(sum(len(entry.items) for entry in entries))
+    texts = _Texts()
+    written = [_entry(entry, texts) for entry in entries]
+    return {"schema": SCHEMA, "version": __version__, "texts": texts.found, "entries": written}
+
+
+def check_items(number: int) -> None:
+    """Raise :class:`PageTooLarge` for more than a page holds."""
+    if number > MAX_ITEMS:
+        raise PageTooLarge(
+            f"there are {number:,} sections or messages; a page shows at most {MAX_ITEMS:,}. "
+            "Inspect a part of them, or read the record: tokenbox layout DOC --json.",
+            items=number,
+            limit=MAX_ITEMS,
+        )
+
+
+class _Texts:
+    """Every text once, by its number."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._bytes = 0
+
+    def ref(self, text: str | None) -> int | None:
+        if text is None:
+            return None
+        number = self._numbers.get(text)
+        if number is None:
+            self._bytes += len(text)
+            if self._bytes > MAX_BYTES:
+                raise PageTooLarge(
+                    f"the texts have more than {MAX_BYTES:,} characters, which is the most a page holds. "
+                    "Inspect a part of them.",
+                    limit=MAX_BYTES,
+                )
+            number = self._numbers[text] = len(self.found)
+            self.found.append(text)
+        return number
+
+    def cut(self, text: str | None, whole: str | None) -> TextRef:
+        """``text`` by its place in ``whole``, where it is a cut of it."""
+        if text is None or whole is None or text == whole or text in self._numbers or not text:
+            return self.ref(text)
+        head = _common(text, whole)
+        tail = _common(text[head:][::-1], whole[head:][::-1])
+        if len(text) - head - tail > min(_MARKER, len(text) // 2):
+            return self.ref(text)
+        number = self.ref(whole)
+        assert number is not None  # noqa: S101  # whole is a text
+        pieces: list[int | list[int]] = []
+        if head:
+            pieces.append([number, 0, utf16(whole[:head])])
+        if (marker := text[head : len(text) - tail]) and (marked := self.ref(marker)) is not None:
+            pieces.append(marked)
+        if tail:
+            end = utf16(whole)
+            pieces.append([number, end - utf16(whole[len(whole) - tail :]), end])
+        return pieces
+
+
+def _common(one: str, other: str) -> int:
+    """How many characters both begin with, found by halves."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def utf16(text: str) -> int:
+    """The length of a text in UTF-16 units, which is how a browser counts."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _entry(entry: PageEntry, texts: _Texts) -> dict[str, object]:
+    slider = entry.slider
+    return {
+        "title": entry.title,
+        "kind": entry.kind,
+        "facts": [list(fact) for fact in entry.facts],
+        "notes": list(entry.notes),
+        "separator": entry.separator,
+        "limits": [list(limit) for limit in entry.limits],
+        "verdict": None
+        if entry.verdict is None
+        else {"ok": entry.verdict.ok, "title": entry.verdict.title, "lines": list(entry.verdict.lines)},
+        "items": [_item(item, texts) for item in entry.items],
+        "frames": [_frame(frame, entry.items, texts) for frame in entry.frames],
+        "slider": None
+        if slider is None
+        else {
+            "low": slider.low,
+            "high": slider.high,
+            "every": slider.every,
+            "frames": [_frame(frame, entry.items, texts) for frame in slider.frames],
+        },
+        "boundaries": None if entry.boundaries is None else packed_lengths(entry.boundaries),
+    }
+
+
+def _item(item: PageItem, texts: _Texts) -> dict[str, object]:
+    return {
+        "id": item.id,
+        "kind": item.kind,
+        "text": texts.ref(item.text),
+        "base": item.base,
+        "digest": item.digest,
+        "critical": item.critical,
+        "fields": [list(pair) for pair in item.fields],
+        "forms": [[form.name, texts.cut(form.text, item.text), form.size] for form in item.forms],
+    }
+
+
+def _frame(frame: PageFrame, items: Sequence[PageItem], texts: _Texts) -> dict[str, object]:
+    usage = frame.usage
+    found: dict[str, object] = {
+        "label": frame.label,
+        "budget": frame.budget,
+        "total": frame.total,
+        "exact": frame.exact,
+        "fixed": frame.fixed,
+        "changes": [_state(state, items, texts) for state in frame.changes],
+    }
+    if frame.steps:
+        found["steps"] = [
+            {
+                "items": list(step.items),
+                "action": step.action,
+                "why": step.why,
+                "before": step.before,
+                "after": step.after,
+                "whole": step.whole,
+                "text": texts.cut(step.text, items[step.items[0]].text) if step.items else None,
+            }
+            for step in frame.steps
+        ]
+    if usage is not None:
+        found["usage"] = {
+            "input": usage.input,
+            "cached": usage.cached,
+            "written": usage.written,
+            "output": usage.output,
+            "cost": usage.cost,
+            "cost_exact": usage.cost_exact,
+        }
+    optional = {"note": frame.note, "error": frame.error, "prompt": texts.ref(frame.prompt)}
+    return found | {name: value for name, value in optional.items() if value is not None}
+
+
+def _state(state: PageState, items: Sequence[PageItem], texts: _Texts) -> list[object]:
+    """``[item, decision, size, text, form, expand]``, without what is unknown at the end."""
+    whole = items[state.item].text
+    found = [state.item, state.decision, state.size, texts.cut(state.text, whole), state.form, state.expand]
+    while found[-1] is None:
+        found.pop()
+    return found
+
+
+# A character per token: its length after "#", and "~" for each 80 before that.
+_FIRST, _LONG = ord("#"), 80
+
+
+def packed_lengths(lengths: Iterable[int]) -> str:
+    """The lengths as one short text."""
+    return "".join("~" * (length // _LONG) + chr(_FIRST + length % _LONG) for length in lengths)
+
+
+# What could end the element that holds the data, or has no place in UTF-8.
+_UNSAFE: Final = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
+
+
+def safe_json(data: object) -> str:
+    """``data`` as JSON that stands in an HTML ``script`` element: no character in it can end the element."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def differing(before: Sequence[PageState], after: Sequence[PageState]) -> tuple[PageState, ...]:
+    """The states of ``after`` that are not as in ``before``; both have a state for every item."""
+    if not before:
+        return tuple(after)
+    return tuple(new for old, new in zip(before, after, strict=True) if old != new)

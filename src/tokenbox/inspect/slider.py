@@ -1,0 +1,90 @@
+"""The same request at many budgets: every frame is a layout that was made, and none is interpolated.
+
+A short range is laid out at every budget. In a longer one, budgets are tried on a grid; between two neighbours
+that differ, halves are tried until every change is known or the work is used up: first where a decision or a
+form changes, which gives the breakpoints of the range, then the widest gap. The result depends on the input
+alone.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from tokenbox.inspect.record import PageSlider, differing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tokenbox.inspect.record import PageFrame, PageState
+
+GRID: Final = 32
+# Frames of a slider, and states of items over all its frames. Beyond that a page is slow to make and to open.
+MAX_FRAMES: Final = 600
+MAX_STATES: Final = 200_000
+
+
+def slider_of(
+    at: Callable[[int], PageFrame], *, low: int, high: int, own: int, items: int
+) -> PageSlider | None:
+    """The frames from ``low`` to ``high``; ``own``, the budget that was asked for, is among them.
+
+    ``at`` gives the frame of a budget, with a state for every item. None where there is nothing to slide.
+    """
+    if high <= low:
+        return None
+    most = max(2 * GRID, min(MAX_FRAMES, MAX_STATES // max(items, 1)))
+    if high - low < most:
+        made = {budget: at(budget) for budget in range(low, high + 1)}
+        return PageSlider(low, high, every=True, frames=_changed(made, own))
+    tried = {low + (high - low) * i // GRID for i in range(GRID + 1)} | {own}
+    made = {budget: at(budget) for budget in sorted(tried)}
+    closed = _close_gaps(at, made, most)
+    return PageSlider(low, high, every=closed, frames=_changed(made, own))
+
+
+def _close_gaps(at: Callable[[int], PageFrame], made: dict[int, PageFrame], most: int) -> bool:
+    """Lay out between neighbours that differ; whether none is left between which there could be more."""
+    gaps: list[tuple[bool, int, int, int]] = []
+
+    def add(left: int, right: int) -> None:
+        one, other = made[left], made[right]
+        if right - left > 1 and not _same(one, other):
+            heapq.heappush(gaps, (_decided(one) == _decided(other), left - right, left, right))
+
+    for left, right in pairwise(sorted(made)):
+        add(left, right)
+    while gaps and len(made) < most:
+        *_, left, right = heapq.heappop(gaps)
+        middle = (left + right) // 2
+        made[middle] = at(middle)
+        add(left, middle)
+        add(middle, right)
+    return not gaps
+
+
+def _changed(made: dict[int, PageFrame], own: int) -> tuple[PageFrame, ...]:
+    """The frames in order, each as what changed, without those that are as the one before."""
+    frames: list[PageFrame] = []
+    before: PageFrame | None = None
+    states: tuple[PageState, ...] = ()
+    for budget, frame in sorted(made.items()):
+        if before is not None and budget != own and _same(before, frame):
+            continue
+        changes = frame.changes if frame.error is not None else differing(states, frame.changes)
+        frames.append(replace(frame, changes=changes, steps=(), prompt=None))
+        before = frame
+        if frame.error is None:
+            states = frame.changes
+    return tuple(frames)
+
+
+def _same(one: PageFrame, other: PageFrame) -> bool:
+    return one.total == other.total and one.error == other.error and one.changes == other.changes
+
+
+def _decided(frame: PageFrame) -> list[tuple[str, str | None]] | None:
+    """The decisions and forms of a frame; None where there is no request."""
+    return None if frame.error is not None else [(state.decision, state.form) for state in frame.changes]
