@@ -1,6 +1,6 @@
 // The card of one item: what it is, what became of it, why, its forms, and its text with what was left out.
 import { useMemo, useState } from 'preact/hooks';
-import { classOf, figure, isGone, leftOut } from './record.js';
+import { classOf, figure, isGone, leftOut, partsExact } from './record.js';
 import { Text, html } from './parts.js';
 
 function Sizes({ item, state, exact }) {
@@ -30,13 +30,13 @@ export function Card({ record, entry, frame, state, steps = frame.steps ?? [] })
     <header><h2 id="card-title"><bdi>${item.id}</bdi></h2>
       <p><span class=${`chip ${classOf(state.decision, item.critical)}`}>${state.decision}</span>
         <span class="chip plain">${item.kind}</span>${item.critical && html`<span class="chip plain">critical: never cut or dropped</span>`}</p></header>
-    <${Sizes} item=${item} state=${state} exact=${frame.exact} />
+    <${Sizes} item=${item} state=${state} exact=${partsExact(frame)} />
     ${state.form && html`<p>Sent in the form <code>${state.form}</code>.</p>`}
     ${reasons.length > 0 && html`<div class="why"><h3>Why</h3><ol>${reasons.map((step) => html`<li><b>${step.action}</b>${step.before === step.after ? '' : ` ${figure(step.before, frame.exact)} → ${figure(step.after, frame.exact)}`}: ${step.why}</li>`)}</ol></div>`}
     ${item.fields.length > 0 && html`<dl class="fields">${item.fields.map(([name, value]) => html`<div><dt>${name}</dt><dd><bdi>${value}</bdi></dd></div>`)}</dl>`}
     ${item.forms.length > 0 && html`<div class="forms"><h3>Forms, best first</h3><ol>
-      <li class=${!state.form ? 'taken' : ''}>its content <span class="figure">${figure(item.base, frame.exact)}</span></li>
-      ${item.forms.map(([name, ref, size]) => html`<li class=${state.form === name ? 'taken' : ''}><details><summary><code>${name}</code> <span class="figure">${figure(size, frame.exact)}</span></summary>
+      <li class=${!state.form ? 'taken' : ''}>its content <span class="figure">${figure(item.base, partsExact(frame))}</span></li>
+      ${item.forms.map(([name, ref, size]) => html`<li class=${state.form === name ? 'taken' : ''}><details><summary><code>${name}</code> <span class="figure">${figure(size, partsExact(frame))}</span></summary>
         ${ref === null ? html`<p class="faint">The record does not contain this text.</p>` : html`<${Text} text=${record.text(ref)} label=${`Form ${name}`} />`}</details></li>`)}</ol></div>`}
     ${state.expand && html`<p class="expand">The rest comes back with <code>expand("${state.expand}")</code>.</p>`}
     <div class="choice" role="group" aria-label="Which text">${views.map(([name, label]) => html`<button aria-pressed=${shown === name ? 'true' : 'false'} onClick=${() => setView(name)}>${label}</button>`)}

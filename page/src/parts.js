@@ -2,7 +2,7 @@
 import { h } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import htm from 'htm';
-import { classOf, figure, isGone } from './record.js';
+import { classOf, figure, isGone, partsExact } from './record.js';
 
 export const html = htm.bind(h);
 
@@ -135,7 +135,10 @@ export function Strip({ entry, frame, states, chosen, onChoose, cached = null, s
   const [ref, width] = useWidth();
   const [over, setOver] = useState(null);
   const inParts = sizeOf(states);
-  const scale = Math.max(given ?? 0, frame.budget ?? 0, frame.total ?? 0, inParts, 1);
+  const sent = Math.max(frame.total ?? 0, inParts, 1);
+  const whole = Math.max(given ?? 0, frame.budget ?? 0, sent);
+  const [near, setNear] = useState(given === undefined && whole > 6 * sent);
+  const scale = near ? sent : whole;
   const found = useMemo(() => segments(entry, states, scale, width || 1000), [entry, states, scale, width]);
   const percent = (tokens) => `${(100 * tokens) / scale}%`;
   const named = (segment) => segment.items.length > 1 ? `${segment.items.length} sections` : entry.items[segment.items[0]].id;
@@ -147,15 +150,16 @@ export function Strip({ entry, frame, states, chosen, onChoose, cached = null, s
         style=${{ left: percent(segment.start), width: percent(segment.end - segment.start) }}
         onMouseEnter=${() => setOver(segment)} onClick=${() => onChoose(segment.items[0])}>
         ${((segment.end - segment.start) / scale) * width > 64 && html`<span>${named(segment)}</span>`}</div>`)}
-      ${frame.budget !== null && html`<div class="wall" style=${{ left: percent(frame.budget) }}></div>`}
+      ${frame.budget !== null && frame.budget <= scale && html`<div class="wall" style=${{ left: percent(frame.budget) }}></div>`}
     </div>
     ${cached !== null && html`<div class="cache" aria-hidden="true">
       <div class="warm" style=${{ width: percent(cached.tokens) }}></div>
       <div class="new" style=${{ left: percent(cached.tokens), width: percent(Math.max(0, inParts - cached.tokens)) }}></div></div>`}
     <div class="scale" aria-hidden="true">${[0, 0.25, 0.5, 0.75, 1].map((part) => html`<span>${figure(Math.round(scale * part))}</span>`)}</div>
     <figcaption>
-      ${said ? html`<b><bdi>${named(said)}</bdi></b> ${figure(said.end - said.start, frame.exact)} tokens, ${said.kind === 'mixed' ? 'several decisions' : said.kind}`
+      ${said ? html`<b><bdi>${named(said)}</bdi></b> ${figure(said.end - said.start, partsExact(frame))} tokens, ${said.kind === 'mixed' ? 'several decisions' : said.kind}`
         : html`${figure(frame.total, frame.exact)} tokens${frame.budget === null ? '' : ` of ${figure(frame.budget)}, ${figure(free, frame.exact)} free`}. Widths are to scale.`}
+      ${whole > sent * 1.02 && html` <button class="near" onClick=${() => setNear(!near)}>${near ? `Show all ${figure(whole)}` : 'Show only what is sent'}</button>`}
       ${cached !== null && html` <span class="faint">${cached.said}</span>`}
     </figcaption>
   </figure>`;

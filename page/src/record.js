@@ -116,6 +116,9 @@ export function firstDifference(one, other) {
   return { place, byte: utf8.encode(one.slice(0, place)).length + same };
 }
 
+// Whether the sizes of a frame's items are exact: a server's total may be, and our counts of its parts not.
+export const partsExact = (frame) => frame.parts_exact ?? frame.exact;
+
 const GROUPED = new Intl.NumberFormat('en-US');
 export const figure = (number, exact = true) =>
   number === null || number === undefined ? 'unknown' : `${exact ? '' : '~'}${GROUPED.format(number)}`;

@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { Card } from './card.js';
 import { Legend, List, Strip, Text, Waterfall, html, isShown, sizeOf } from './parts.js';
-import { classOf, figure, firstDifference, isGone, promptOf, unpackLengths } from './record.js';
+import { classOf, figure, firstDifference, isGone, partsExact, promptOf, unpackLengths } from './record.js';
 
 const ROW = 44;
 const ORDERS = {
@@ -27,7 +27,7 @@ function Rows({ entry, frame, states, chosen, onChoose }) {
     const kind = classOf(state.decision, item.critical);
     return html`<span class="name"><bdi>${item.id}</bdi><small>${item.kind === 'section' ? '' : item.kind}</small></span>
       <span class="meter" aria-hidden="true"><i class="held" style=${{ width: `${(100 * (item.base ?? 0)) / most}%` }}></i><i class=${kind} style=${{ width: `${(100 * (state.size ?? 0)) / most}%` }}></i></span>
-      <span class="figures">${item.base !== null && item.base !== state.size ? html`<small>${figure(item.base, frame.exact)} → </small>` : ''}${figure(state.size, frame.exact)}</span>
+      <span class="figures">${item.base !== null && item.base !== state.size ? html`<small>${figure(item.base, partsExact(frame))} → </small>` : ''}${figure(state.size, partsExact(frame))}</span>
       <span class=${`chip ${kind}`}>${state.decision}</span>`;
   };
   return html`<section class="rows" aria-label="Sections">
@@ -51,7 +51,7 @@ function cachedOf(frame, states, before) {
     if (old.decision !== now.decision || old.size !== now.size || JSON.stringify(old.ref) !== JSON.stringify(now.ref)) break;
     tokens += now.size ?? 0;
   }
-  return { tokens, said: `${figure(tokens, frame.exact)} tokens at the start are as they were one turn before, so a prompt cache can hold them.` };
+  return { tokens, said: `${figure(tokens, partsExact(frame))} tokens at the start are as they were one turn before, so a prompt cache can hold them.` };
 }
 
 export function Stage({ record, entry, frame, states, before = null, scale, steps, waterfall = true, chosen, onChoose }) {
@@ -183,7 +183,7 @@ export function Compare({ record, sides }) {
   const picker = (side, label, at) => html`<label>${label} <select value=${side} onChange=${(e) => setSides(at ? [left, Number(e.target.value)] : [Number(e.target.value), right])}>
     ${sides.map((one, i) => html`<option value=${i}>${one.label}</option>`)}</select></label>`;
   const around = (text) => html`<pre class="around" dir="auto" tabindex="0">${place.place > AROUND ? '… ' : ''}${text.slice(Math.max(0, place.place - AROUND), place.place)}<mark>${text.slice(place.place, place.place + AROUND) || '(the end)'}</mark></pre>`;
-  const cell = (state, side) => state ? html`${state.decision}${state.form ? ` (${state.form})` : ''} <span class="figure">${figure(state.size, side.frame.exact)}</span>` : html`<span class="faint">not there</span>`;
+  const cell = (state, side) => state ? html`${state.decision}${state.form ? ` (${state.form})` : ''} <span class="figure">${figure(state.size, partsExact(side.frame))}</span>` : html`<span class="faint">not there</span>`;
   return html`<div class="control pair">${picker(left, 'Left', 0)} ${picker(right, 'Right', 1)}</div>
     ${[one, other].map((side, i) => html`<${Strip} key=${i} entry=${side.entry} frame=${side.frame} states=${side.states} chosen=${-1} onChoose=${() => {}} scale=${scale} label=${i ? 'Right' : 'Left'} />`)}
     <section class="panel"><h2>First changed byte</h2>

@@ -112,8 +112,9 @@ class PageUsage:
 class PageFrame:
     """The request at one moment. ``changes``: the states that differ from the frame before.
 
+    ``exact`` is of the total; ``parts_exact`` of the sizes of its items, where that is not the same.
     ``fixed``: tokens of what is never cut. ``error``: why there is no request at this budget. ``prompt``: the
-    whole text, where it is not the states' texts with the separator between them.
+    whole text, where it is not the states' texts with the separator between them. ``time``: as logged.
     """
 
     label: str
@@ -127,6 +128,8 @@ class PageFrame:
     note: str | None = None
     error: str | None = None
     prompt: str | None = field(default=None, repr=False)
+    parts_exact: bool | None = None
+    time: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +323,13 @@ def _frame(frame: PageFrame, items: Sequence[PageItem], texts: _Texts) -> dict[s
             "cost": usage.cost,
             "cost_exact": usage.cost_exact,
         }
-    optional = {"note": frame.note, "error": frame.error, "prompt": texts.ref(frame.prompt)}
+    optional = {
+        "note": frame.note,
+        "error": frame.error,
+        "prompt": texts.ref(frame.prompt),
+        "parts_exact": frame.parts_exact,
+        "time": frame.time,
+    }
     return found | {name: value for name, value in optional.items() if value is not None}
 
 

@@ -1,9 +1,9 @@
 """The same request at many budgets: every frame is a layout that was made, and none is interpolated.
 
-A short range is laid out at every budget. In a longer one, budgets are tried on a grid; between two neighbours
-that differ, halves are tried until every change is known or the work is used up: first where a decision or a
-form changes, which gives the breakpoints of the range, then the widest gap. The result depends on the input
-alone.
+A short range is laid out at every budget. In a longer one, budgets are tried on a grid; between two
+neighbours that differ, halves are tried until every change is known or the work is used up: first where a
+decision or a form changes, which gives the breakpoints of the range, then the widest gap. The result depends
+on the input alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 GRID: Final = 32
 # Frames of a slider, and states of items over all its frames. Beyond that a page is slow to make and to open.
-MAX_FRAMES: Final = 600
+MAX_FRAMES: Final = 400
 MAX_STATES: Final = 200_000
 
 

@@ -1,0 +1,81 @@
+"""Transcripts of Claude Code: a JSON object per line, in ``~/.claude/projects``.
+
+A line is a message of the user (which holds results of tools too) or a part of an answer. The parts of one
+answer share the id of its message and its usage. What was compacted is no longer sent. System prompt and
+tools are not in the file. Lines of other agents (``isSidechain``) are other conversations, and are left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tokenbox.inspect.importers.transcript import (
+    LoggedItem,
+    Transcript,
+    Turns,
+    mapping,
+    text_or_none,
+    texts_of,
+    usage_in,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tokenbox.inspect.importers.transcript import Record
+
+NAME: Final = "a transcript of Claude Code"
+_ROLES: Final = frozenset({"user", "assistant"})
+
+
+def is_own(records: list[Record]) -> bool:
+    """Lines with a session and a message of their own."""
+    return any(
+        record.get("type") in _ROLES
+        and isinstance(record.get("message"), dict)
+        and ("sessionId" in record or "uuid" in record or "parentUuid" in record)
+        for record in records[:200]
+    )
+
+
+def read(records: list[Record]) -> list[Transcript]:
+    """The one session of the file."""
+    usages = {
+        mapping(record["message"]).get("id"): mapping(record["message"]).get("usage")
+        for record in records
+        if record.get("type") == "assistant" and mapping(record.get("message")).get("usage")
+    }
+    turns, window, answered = Turns(), list[LoggedItem](), object()
+    note, aside, session = None, 0, None
+    for record in records:
+        if record.get("isSidechain") is True:
+            aside += 1
+            continue
+        session = session or text_or_none(record.get("sessionId"))
+        if record.get("subtype") == "compact_boundary" or record.get("isCompactSummary") is True:
+            if note is None:
+                window = []
+            note = "compacted before this turn"
+        if record.get("type") not in _ROLES:
+            continue
+        message = mapping(record.get("message"))
+        if record["type"] == "assistant" and message.get("model") != "<synthetic>":
+            identity = message.get("id", record.get("uuid"))
+            if identity != answered:
+                turns.request(
+                    window,
+                    usage=usage_in(usages.get(identity) or message.get("usage")),
+                    model=text_or_none(message.get("model")),
+                    time=text_or_none(record.get("timestamp")),
+                    note=note,
+                )
+                answered, note = identity, None
+        window = [*window, *_items(str(record["type"]), message.get("content"))]
+    notes = [f"Left out, because they are of other agents: {aside:,} lines."] if aside else []
+    return [Transcript("Claude Code", tuple(turns.requests), session, missing=True, notes=tuple(notes))]
+
+
+def _items(role: str, content: object) -> Iterator[LoggedItem]:
+    for part, text, name in texts_of(content):
+        if text:
+            yield LoggedItem(part or role, text, name)

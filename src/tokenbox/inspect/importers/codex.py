@@ -1,0 +1,124 @@
+"""Sessions of Codex ("rollouts"): a JSON object per line, in ``~/.codex/sessions``.
+
+``response_item`` lines are the items of the conversation, in the shape of the Responses API. An event
+``token_count`` ends a request and has its usage. What a model writes follows the input of its request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tokenbox.inspect.importers.transcript import (
+    LoggedItem,
+    Transcript,
+    Turns,
+    as_text,
+    mapping,
+    text_or_none,
+    texts_of,
+    usage_in,
+)
+
+if TYPE_CHECKING:
+    from tokenbox.inspect.importers.transcript import Record
+
+NAME: Final = "a session of Codex"
+_KINDS: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
+_TEXTS: Final = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_call": "action"}
+
+
+def is_own(records: list[Record]) -> bool:
+    """Lines that hold their payload under that name."""
+    return any(
+        record.get("type") in _KINDS and isinstance(record.get("payload"), dict) for record in records[:200]
+    )
+
+
+def read(records: list[Record]) -> list[Transcript]:
+    """The one session of the file."""
+    reader = _Reader()
+    for record in records:
+        step = getattr(reader, str(record.get("type")), None) if record.get("type") in _KINDS else None
+        if step is not None:
+            step(mapping(record.get("payload")), text_or_none(record.get("timestamp")))
+    return [Transcript("Codex", tuple(reader.turns.requests), reader.session, missing=True)]
+
+
+class _Reader:
+    """The state of a session while it is read. A method per kind of line."""
+
+    def __init__(self) -> None:
+        self.turns = Turns()
+        self.session: str | None = None
+        self._window: list[LoggedItem] = []
+        self._asked: int | None = None  # how many items came before the first the model wrote
+        self._model: str | None = None
+        self._note: str | None = None
+        self._last: object = None
+
+    def session_meta(self, payload: Record, _: str | None) -> None:
+        self.session = self.session or text_or_none(payload.get("id"))
+        self._model = text_or_none(payload.get("model")) or self._model
+        instructions = payload.get("instructions") or mapping(payload.get("base_instructions")).get("text")
+        if isinstance(instructions, str) and instructions and not self._window:
+            self._window.append(LoggedItem("system", instructions))
+
+    def turn_context(self, payload: Record, _: str | None) -> None:
+        self._model = text_or_none(payload.get("model")) or self._model
+
+    def compacted(self, payload: Record, _: str | None) -> None:
+        self._note, self._asked = "compacted before this turn", None
+        history = payload.get("replacement_history")
+        self._window = [item for item in self._window if item.role == "system"]
+        if isinstance(history, list):
+            for item in history:
+                self.response_item(mapping(item), None)
+        elif isinstance(payload.get("message"), str):
+            self._window.append(LoggedItem("summary", payload["message"]))
+        self._asked = None
+
+    def response_item(self, payload: Record, _: str | None) -> None:
+        item, by_model = _item(payload)
+        if by_model and self._asked is None:
+            self._asked = len(self._window)
+        if item is not None:
+            self._window.append(item)
+
+    def event_msg(self, payload: Record, time: str | None) -> None:
+        info = mapping(payload.get("info"))
+        if payload.get("type") != "token_count" or not info:
+            return
+        stated = info.get("last_token_usage") or info.get("total_token_usage")
+        if self._asked is None and (stated == self._last or not self._window):
+            return  # said again
+        self._last = stated
+        window = info.get("model_context_window")
+        self.turns.request(
+            self._window[: len(self._window) if self._asked is None else self._asked],
+            usage=usage_in(stated),
+            model=self._model,
+            time=time,
+            note=self._note,
+            window=window if isinstance(window, int) and window > 0 else None,
+        )
+        self._asked, self._note = None, None
+
+
+def _item(payload: Record) -> tuple[LoggedItem | None, bool]:
+    """The item, and whether the model wrote it."""
+    kind = payload.get("type")
+    if kind == "message":
+        role = text_or_none(payload.get("role")) or "user"
+        text = "\n".join(text for _, text, _ in texts_of(payload.get("content")))
+        return (LoggedItem(role, text) if text else None), role == "assistant"
+    if kind in _TEXTS:
+        text = as_text(payload.get(_TEXTS[str(kind)]))
+        return LoggedItem("tool call", text, text_or_none(payload.get("name"))), True
+    if kind in ("function_call_output", "custom_tool_call_output"):
+        output = payload.get("output")
+        text = "\n".join(text for _, text, _ in texts_of(output))
+        return LoggedItem("tool", text), False
+    if kind == "reasoning":
+        text = "\n".join(text for _, text, _ in texts_of(payload.get("summary") or payload.get("content")))
+        return (LoggedItem("thinking", text) if text else None), True
+    return (LoggedItem(str(kind), as_text(payload)) if kind else None), True

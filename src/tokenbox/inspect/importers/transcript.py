@@ -1,0 +1,145 @@
+"""What an importer gives: the requests of a session, each as what it added to the one before."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.ledger.usage import Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+Record = dict[str, Any]
+"""A JSON object, of anybody's making: nothing in it may be trusted."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedItem:
+    """One part of a request. ``role`` as in chats, or ``thinking``; ``tokens`` where it is said."""
+
+    role: str
+    text: str | None = field(repr=False)
+    name: str | None = None
+    tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedRequest:
+    """A request: the first ``keep`` items of the one before, then those it ``added``.
+
+    ``usage`` is what the server said. ``time`` as RFC 3339, where the log has it. ``total``: input tokens
+    that the log itself counted, where the server did not say.
+    """
+
+    keep: int
+    added: tuple[LoggedItem, ...]
+    usage: Usage | None = None
+    model: str | None = None
+    time: str | None = None
+    note: str | None = None
+    total: int | None = None
+    window: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """The requests of a session. ``missing``: whether parts that are sent, such as tools, are not in it."""
+
+    source: str
+    requests: tuple[LoggedRequest, ...]
+    session: str | None = None
+    missing: bool = False
+    notes: tuple[str, ...] = ()
+
+
+class Turns:
+    """Requests from a list of items that grows, or is replaced."""
+
+    def __init__(self) -> None:
+        self.items: list[LoggedItem] = []
+        self.requests: list[LoggedRequest] = []
+        self._sent: list[LoggedItem] = []
+
+    def request(self, items: Sequence[LoggedItem], **known: Any) -> None:  # noqa: ANN401  # fields
+        """A request of these items."""
+        keep = 0
+        for one, other in zip(self._sent, items, strict=False):
+            if one is not other and one != other:
+                break
+            keep += 1
+        self._sent = list(items)
+        self.requests.append(LoggedRequest(keep, tuple(items[keep:]), **known))
+
+
+def texts_of(content: object) -> Iterator[tuple[str, str, str | None]]:
+    """The parts of a message's content: role of the part (or ``""``), its text, its name."""
+    if isinstance(content, str):
+        yield "", content, None
+    elif isinstance(content, list):
+        for part in content:
+            if isinstance(part, str):
+                yield "", part, None
+            elif isinstance(part, dict):
+                yield _part(part)
+    elif content is not None:
+        yield "", as_text(content), None
+
+
+def _part(part: Mapping[str, Any]) -> tuple[str, str, str | None]:
+    kind = part.get("type")
+    if kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
+        return "tool call", as_text(part.get("input")), text_or_none(part.get("name"))
+    if isinstance(kind, str) and kind.endswith("tool_result"):
+        return "tool", "\n".join(text for _, text, _ in texts_of(part.get("content"))), None
+    if kind in ("thinking", "redacted_thinking"):
+        return "thinking", str(part.get("thinking") or part.get("data") or ""), None
+    for key in ("text", "refusal"):
+        if isinstance(part.get(key), str):
+            return "", part[key], None
+    if isinstance(kind, str) and kind in (
+        "image",
+        "image_url",
+        "input_image",
+        "document",
+        "file",
+        "input_file",
+    ):
+        return "media", f"[{kind}]", None
+    return "", as_text(part), None
+
+
+def as_text(value: object) -> str:
+    """A text as it is; anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def text_or_none(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def mapping(value: object) -> Record:
+    """A JSON object, or an empty one in the place of anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def usage_in(stated: object) -> Usage | None:
+    """The usage that OpenAI's or Anthropic's servers, or a log of one, state; None where there is none."""
+    if not isinstance(stated, dict) or not stated:
+        return None
+    read, written = stated.get("cache_read_input_tokens"), stated.get("cache_creation_input_tokens")
+    if read is not None or written is not None or "service_tier" in stated:  # Anthropic
+        parts = [stated.get("input_tokens"), read, written]
+        numbers = [part for part in parts if isinstance(part, int) and not isinstance(part, bool)]
+        total = sum(numbers) if isinstance(stated.get("input_tokens"), int) else None
+        return Usage.reported(total, stated.get("output_tokens"), read or 0, None, written or 0)
+    details = mapping(stated.get("prompt_tokens_details") or stated.get("input_tokens_details"))
+    thought = mapping(stated.get("completion_tokens_details") or stated.get("output_tokens_details"))
+    cached = details.get("cached_tokens", stated.get("cached_input_tokens"))
+    return Usage.reported(
+        stated.get("prompt_tokens", stated.get("input_tokens")),
+        stated.get("completion_tokens", stated.get("output_tokens")),
+        cached,
+        thought.get("reasoning_tokens", stated.get("reasoning_output_tokens")),
+    )

@@ -1,0 +1,247 @@
+"""How a page shows a proof bundle: its call made again where the texts are there, otherwise its records.
+
+The bundle is verified before this. A call is made again only for what is pure and known here; no function is
+called because a bundle names it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from tokenbox import api
+from tokenbox.content.message import Message
+from tokenbox.errors import TokenboxError
+from tokenbox.inspect.of_blocks import blocks_entry
+from tokenbox.inspect.of_layout import layout_entry
+from tokenbox.inspect.of_messages import opening, text_of
+from tokenbox.inspect.record import (
+    PageEntry,
+    PageFrame,
+    PageItem,
+    PageState,
+    PageStep,
+    PageVerdict,
+    check_items,
+)
+from tokenbox.proof.evidence import Kind, Status
+from tokenbox.proof.of_blocks import recorded_blocks
+from tokenbox.proof.of_sections import LAYOUT
+from tokenbox.proof.recorded import Recorded, Texts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from tokenbox.proof.contents import Contents
+    from tokenbox.proof.evidence import Record
+
+
+def proof_entry(contents: Contents, texts: Texts, title: str) -> PageEntry:
+    """The entry of a verified bundle. ``texts``: those in the bundle, and those given again."""
+    recorded = Recorded(contents, texts)
+    entry = _again(recorded, title) or _records(recorded, title)
+    predicate = recorded.predicate
+    budget = cast("Mapping[str, Record]", predicate["budget"])
+    sources = [
+        (f"{name.replace('_', ' ')} from", str(part["source"]))
+        for name, part in budget.items()
+        if part["value"] is not None and part["source"] is not None
+    ]
+    engine = cast("Record", predicate["engine"])
+    facts = (
+        ("Bundle", contents.manifest.id),
+        ("Made by", f"{engine['name']} {engine['version']}"),
+        ("Function", f"{predicate['function']} ({predicate['algorithm']})"),
+        *((("Model", str(predicate["model"])),) if predicate["model"] is not None else ()),
+        *sources,
+    )
+    return replace(entry, kind="proof", facts=(*facts, *entry.facts), limits=_limits(budget))
+
+
+def _again(recorded: Recorded, title: str) -> PageEntry | None:
+    """The entry of the call made again; None where that cannot be, or gives another digest."""
+    predicate = recorded.predicate
+    if predicate["digest"] is None:
+        return None
+    tokenizer = str(cast("Record", predicate["tokenizer"])["name"])
+    arguments = cast("dict[str, Any]", dict(recorded.arguments))
+    try:
+        if recorded.contents.manifest.kind is Kind.LAYOUT:
+            read = LAYOUT.read(recorded)
+            options = {name: arguments[name] for name in ("separator", "reclaim") if name in arguments}
+            made = api.layout(tokenizer=tokenizer, **(options | read))
+            entry = layout_entry(made, title) if made.digest == predicate["digest"] else None
+        elif recorded.contents.manifest.kind is Kind.BLOCKS:
+            names = ("mode", "verbosity", "soft")
+            blocks = api.render_blocks(
+                recorded_blocks(recorded),
+                tokenizer,
+                recorded.figure("tokens"),
+                **{name: arguments[name] for name in names if name in arguments},
+            )
+            entry = blocks_entry(blocks, title) if blocks.digest == predicate["digest"] else None
+        else:
+            entry = None
+    except (TokenboxError, KeyError, TypeError, ValueError):
+        return None
+    if entry is None:
+        return None
+    return replace(
+        entry, notes=("Laid out again from the bundle: its digest is the recorded one.", *entry.notes)
+    )
+
+
+def _records(recorded: Recorded, title: str) -> PageEntry:
+    predicate = recorded.predicate
+    inputs = recorded.inputs
+    check_items(len(inputs))
+    items = tuple(_item(record, recorded.texts) for record in inputs)
+    known = {str(record["id"]): i for i, record in enumerate(inputs)}
+    figures = cast("Record", predicate["figures"])
+    decided = [record for record in recorded.contents.decisions if "action" not in record]
+    outcome = cast("Record", predicate["outcome"])
+    refused = outcome["status"] != Status.OK.value
+    total = figures.get("total", figures.get("tokens_in"))
+    identity = cast("Record", predicate["tokenizer"])
+    exact = figures.get("exact", identity["exact"]) is True
+    frame = PageFrame(
+        "",
+        _tokens(recorded.figure("tokens")),
+        _tokens(total),
+        exact,
+        tuple(_states(items, decided, known, refused=refused)),
+        _tokens(figures.get("fixed_load")),
+        tuple(_steps(recorded.contents.decisions, known)),
+        prompt=recorded.texts.text(recorded.contents.manifest.emitted),
+    )
+    missing = any(item.text is None for item in items)
+    notes = (
+        "The bundle does not contain all texts: make bundles with --proof-texts, or give the files again.",
+    )
+    return PageEntry(
+        title,
+        "proof",
+        items,
+        (frame,),
+        facts=(("Tokenizer", f"{identity['name']} ({'exact' if identity['exact'] else 'estimate'})"),),
+        notes=notes if missing else (),
+        separator="\n\n",
+        verdict=_verdict(outcome, recorded.contents.decisions),
+    )
+
+
+def _verdict(outcome: Record, decisions: Sequence[Record]) -> PageVerdict | None:
+    said: list[str] = []
+    asked = False
+    for record in decisions:
+        if record.get("decision") in ("allowed", "denied", "admitted", "refused"):
+            asked = True
+            if record.get("why"):
+                said.append(str(record["why"]))
+        remedy = record.get("remedy")
+        if isinstance(remedy, dict):
+            said.append(str(remedy.get("say")))
+        done = record.get("done")
+        if isinstance(done, dict):
+            said.append("Changed to make it fit: " + ", ".join(f"{k} {v}" for k, v in done.items()))
+    passed = outcome["status"] == Status.OK.value
+    if passed and not asked:
+        return None
+    figures = cast("Record", outcome["figures"])
+    if not passed:
+        said.append(", ".join([f"{outcome['code']}", *(f"{k} {v}" for k, v in figures.items())]))
+    return PageVerdict(
+        passed, "This request may be sent." if passed else "This request is refused.", tuple(said)
+    )
+
+
+def _item(record: Record, texts: Texts) -> PageItem:
+    fields = cast("Record", record["fields"])
+    text = texts.text(fields.get("content", record["digest"]))
+    name = str(record["id"])
+    if record["kind"] == "message" and text is not None:
+        text = _message_text(text)
+        name = f"{name} {opening(text)}"
+    shown = [
+        (key, str(value)) for key, value in fields.items() if value not in (None, [], "") and key != "content"
+    ]
+    if record["from"] is not None:
+        shown.append(("from", str(record["from"])))
+    return PageItem(
+        name,
+        str(fields.get("role") or record["kind"]),
+        text,
+        _tokens(record["tokens"]),
+        str(record["digest"]),
+        record["kind"] == "section" and fields.get("shrink") == "0",
+        tuple(shown),
+    )
+
+
+def _message_text(text: str) -> str:
+    import json  # noqa: PLC0415  # only for messages
+
+    from tokenbox.content.items import Item  # noqa: PLC0415
+
+    try:
+        return text_of(Item((Message.of(json.loads(text)),)))
+    except (TokenboxError, ValueError, TypeError, RecursionError):
+        return text
+
+
+def _states(
+    items: Sequence[PageItem], decided: Sequence[Record], known: Mapping[str, int], *, refused: bool
+) -> Iterator[PageState]:
+    found = {known[str(one["id"])]: one for one in decided if str(one.get("id")) in known}
+    places = {
+        number: exchange
+        for exchange in decided
+        if isinstance(exchange.get("messages"), list)
+        for number in cast("list[int]", exchange["messages"])
+    }
+    for i, item in enumerate(items):
+        one = found.get(i)
+        if one is None and i in places:
+            gone = i in cast("list[int]", places[i].get("evicted", []))
+            short = i in cast("list[int]", places[i].get("shortened", []))
+            decision = "evicted" if gone else "cut" if short else "kept"
+            yield PageState(i, decision, 0 if gone else None if short else item.base, "" if gone else None)
+        elif one is None:
+            yield PageState(i, "given" if refused else "kept", item.base, item.text)
+        else:
+            decision = str(one.get("decision", one.get("form")))
+            size = _tokens(one.get("size"))
+            text = "" if size == 0 else item.text if decision in ("kept", "full") else None
+            form = one.get("form")
+            yield PageState(i, decision, size, text, str(form) if form and "decision" in one else None)
+
+
+def _steps(decisions: Sequence[Record], known: Mapping[str, int]) -> Iterator[PageStep]:
+    for record in decisions:
+        if "action" not in record:
+            continue
+        numbers = record.get("messages")
+        if isinstance(numbers, list):
+            items = tuple(number for number in numbers if isinstance(number, int) and number < len(known))
+        else:
+            items = tuple(known[name] for name in (str(record.get("id")),) if name in known)
+        before, after = _tokens(record.get("before")), _tokens(record.get("after"))
+        if items and before is not None and after is not None:
+            whole = isinstance(numbers, list)
+            yield PageStep(items, str(record["action"]), str(record.get("why")), before, after, whole=whole)
+
+
+def _limits(budget: Mapping[str, Record]) -> tuple[tuple[str, int], ...]:
+    window, tokens = _tokens(budget["context_window"]["value"]), _tokens(budget["tokens"]["value"])
+    reserve = _tokens(budget["reserve_output"]["value"])
+    if window is None or tokens is None or reserve is None:
+        return ()
+    margin = window - reserve - tokens
+    found = [("context window", window)]
+    if margin > 0:
+        found.append(("headroom", margin))
+    return (*found, ("reserved for the answer", reserve))
+
+
+def _tokens(value: object) -> int | None:
+    return value if type(value) is int else None

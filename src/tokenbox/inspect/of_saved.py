@@ -1,0 +1,257 @@
+"""How a page shows records that were saved as JSON: what ``--json`` of the commands writes.
+
+A record has the decisions, and not the texts that were given. It is a file, so nothing in it is trusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenbox.compose.blocks import SCHEMA as BLOCKS
+from tokenbox.compose.diff import SCHEMA as LAYOUT
+from tokenbox.conversation.record import SCHEMA as WINDOW
+from tokenbox.folder.packing import SCHEMA as FOLDER
+from tokenbox.inspect.record import (
+    NothingToInspect,
+    PageEntry,
+    PageFrame,
+    PageItem,
+    PageState,
+    PageStep,
+    PageVerdict,
+    check_items,
+)
+from tokenbox.policy.records import SCHEMA_ENFORCEMENT, SCHEMA_ESTIMATE, SCHEMA_PLAN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+Data = Mapping[str, Any]
+
+
+def saved_entry(data: Data, title: str) -> PageEntry | None:
+    """The entry of a saved record; None for one of another schema. Raises :class:`NothingToInspect`."""
+    shown = SCHEMAS.get(str(data.get("schema")))
+    if shown is None:
+        return _refusal(data, title) if isinstance(data.get("error"), Mapping) else None
+    try:
+        return shown(data, title)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise NothingToInspect(
+            f"{title} is not a record as tokenbox writes it ({type(error).__name__}: {error}). "
+            "Write it again with --json.",
+            file=title,
+        ) from None
+
+
+def _layout(data: Data, title: str) -> PageEntry:
+    sections = _list(data["sections"])
+    items = tuple(PageItem(str(one["id"]), "section", None, _tokens(one["base_size"])) for one in sections)
+    states = tuple(
+        PageState(i, str(one["decision"]), _tokens(one["size"]), _gone(one["size"]), _text(one.get("form")))
+        for i, one in enumerate(sections)
+    )
+    steps = [
+        PageStep((i,), str(step["action"]), str(step["why"]), int(step["before"]), int(step["after"]))
+        for i, one in enumerate(sections)
+        for step in _list(one.get("steps", []))
+    ]
+    notes = tuple(str(warned.get("message")) for warned in _list(data.get("warnings", [])))
+    frame = _frame(data, states, steps=tuple(steps), fixed=_tokens(data["fixed_load"]))
+    facts = (*_counted(data), ("Policy", str(data.get("policy", "facet"))))
+    return PageEntry(title, "layout", items, (frame,), (*facts, *_digest(data)), notes)
+
+
+def _blocks(data: Data, title: str) -> PageEntry:
+    blocks = _list(data["blocks"])
+    items = tuple(
+        PageItem(
+            str(one["description"]) or f"block {one['index']}",
+            str(one["type"]),
+            None,
+            _tokens(one["base_size"]),
+            critical=one["priority"] == "critical",
+            fields=(("priority", str(one["priority"])),),
+        )
+        for one in blocks
+    )
+    states = tuple(
+        PageState(i, str(one["form"]), _tokens(one["size"]), _gone(one["size"]))
+        for i, one in enumerate(blocks)
+    )
+    frame = _frame(data, states, steps=tuple(_reasons(blocks, "form")))
+    return PageEntry(title, "blocks", items, (frame,), (*_counted(data), *_digest(data)))
+
+
+def _folder(data: Data, title: str) -> PageEntry:
+    entry = _blocks(data["rendering"], title)
+    known = {item.id for item in entry.items}
+    hidden = [file for file in _list(data["files"]) if file["path"] not in known]
+    check_items(len(entry.items) + len(hidden))
+    items = [PageItem(str(file["path"]), "file", None, _tokens(file["tokens"])) for file in hidden]
+    states = [
+        PageState(len(entry.items) + i, "omitted", 0, "", str(file["shown"])) for i, file in enumerate(hidden)
+    ]
+    frame = replace(entry.frames[0], changes=(*entry.frames[0].changes, *states))
+    query = () if data.get("query") is None else (("Query", str(data["query"])),)
+    return replace(
+        entry,
+        kind="pack",
+        items=(*entry.items, *items),
+        frames=(frame,),
+        facts=(("Files", f"{len(_list(data['files'])):,}"), *query, *entry.facts),
+    )
+
+
+def _window(data: Data, title: str) -> PageEntry:
+    exchanges = _list(data["exchanges"])
+    items = tuple(
+        PageItem(
+            f"exchange {i + 1}",
+            "exchange",
+            None,
+            _tokens(one["base_size"]),
+            fields=(("messages", ", ".join(str(int(n) + 1) for n in _list(one["messages"]))),),
+        )
+        for i, one in enumerate(exchanges)
+    )
+    states = tuple(
+        PageState(i, str(one["decision"]), _tokens(one["size"]), _gone(one["size"]))
+        for i, one in enumerate(exchanges)
+    )
+    of = {int(n): i for i, one in enumerate(exchanges) for n in _list(one["messages"])}
+    steps = tuple(
+        PageStep(
+            tuple(dict.fromkeys(of[int(n)] for n in _list(step["messages"]) if int(n) in of)),
+            str(step["action"]),
+            str(step["why"]),
+            int(step["before"]),
+            int(step["after"]),
+            whole=True,
+        )
+        for step in _list(data["steps"])
+    )
+    frame = replace(_frame(data, states, steps=steps), exact=data["exact"] is True)
+    return PageEntry(title, "conversation", items, (frame,), (*_counted(data), *_digest(data)))
+
+
+def _plan(data: Data, title: str) -> PageEntry:
+    inner = saved_entry(data["layout"], title)
+    if inner is None:  # a strategy of the user's own
+        chunks = sorted([*_list(data["packed"]), *_list(data["dropped"])], key=lambda one: int(one["index"]))
+        items = tuple(PageItem(str(one["id"]), "chunk", None, _tokens(one["base_size"])) for one in chunks)
+        states = tuple(
+            PageState(i, str(one["decision"]), _tokens(one["size"]), _gone(one["size"]))
+            for i, one in enumerate(chunks)
+        )
+        frame = _frame(data, states, steps=tuple(_reasons(chunks, "decision")))
+        inner = PageEntry(title, "plan", items, (frame,), _counted(data))
+    facts = (("Model", str(data["model"] or "not named")), ("Strategy", str(data["strategy"])))
+    return replace(inner, kind="plan", facts=(*facts, *inner.facts), limits=_limits(data["limits"]))
+
+
+def _enforcement(data: Data, title: str) -> PageEntry:
+    why = data["why"]
+    limits = _limits(why)
+    held = sum(tokens for _, tokens in limits[1:])
+    frame = PageFrame(
+        "", limits[0][1] - held if limits else None, int(why["tokens_in"]), why["exact"] is True, ()
+    )
+    lines = (str(why["say"]), *(str(remedy["say"]) for remedy in _list(data["plan"])))
+    allowed = data["ok"] is True
+    title_line = "This request may be sent." if allowed else "This request is refused."
+    facts = (("Model", str(data["model"] or "not named")), *_counted(data))
+    notes = tuple(map(str, _list(why.get("notes", []))))
+    verdict = PageVerdict(allowed, title_line, lines)
+    return PageEntry(title, "decision", (), (frame,), facts, notes, limits=limits, verdict=verdict)
+
+
+def _estimate(data: Data, title: str) -> PageEntry:
+    chunks = _list(data["per_chunk"])
+    items = tuple(PageItem(str(one["id"]), "chunk", None, _tokens(one["tokens"])) for one in chunks)
+    states = tuple(PageState(i, "kept", item.base, None) for i, item in enumerate(items))
+    frame = PageFrame("", None, int(data["tokens_in"]), data["exact"] is True, states)
+    return PageEntry(title, "estimate", items, (frame,), _counted(data))
+
+
+def _refusal(data: Data, title: str) -> PageEntry:
+    """A saved error."""
+    error = data["error"]
+    budget, total = _tokens(error.get("budget")), _tokens(error.get("fixed_load"))
+    frame = PageFrame("", budget, total, error.get("exact") is not False, ())
+    verdict = PageVerdict(ok=False, title="Nothing was made.", lines=(str(error.get("message")),))
+    return PageEntry(title, "refusal", (), (frame,), (("Code", str(error.get("code"))),), verdict=verdict)
+
+
+SCHEMAS: Final[Mapping[str, Callable[[Data, str], PageEntry]]] = {
+    LAYOUT: _layout,
+    BLOCKS: _blocks,
+    FOLDER: _folder,
+    WINDOW: _window,
+    SCHEMA_PLAN: _plan,
+    SCHEMA_ENFORCEMENT: _enforcement,
+    SCHEMA_ESTIMATE: _estimate,
+}
+
+# Steps of the above.
+
+
+def _frame(
+    data: Data, states: Sequence[PageState], *, steps: tuple[PageStep, ...] = (), fixed: int | None = None
+) -> PageFrame:
+    check_items(len(states))
+    exact = data["tokenizer"]["exact"] is True
+    budget, total = _tokens(data["budget"]), int(data["total"])
+    prompt = _text(data.get("text"))
+    return PageFrame("", budget, total, exact, tuple(states), fixed, steps, prompt=prompt)
+
+
+def _reasons(found: Sequence[Data], named: str) -> Iterator[PageStep]:
+    for i, one in enumerate(found):
+        for why in _list(one.get("why", [])):
+            yield PageStep((i,), str(one[named]), str(why), int(one["base_size"]), int(one["size"]))
+
+
+def _limits(data: Data) -> tuple[tuple[str, int], ...]:
+    window, usable, reserve = (_tokens(data.get(name)) for name in ("max_ctx", "usable", "reserve_out"))
+    if window is None or reserve is None:
+        return ()
+    found = [("context window", window)]
+    if usable is not None and usable != window:
+        found.append(("headroom", window - usable))
+    return (*found, ("reserved for the answer", reserve))
+
+
+def _counted(data: Data) -> tuple[tuple[str, str], ...]:
+    tokenizer = data["tokenizer"]
+    kind = "exact" if tokenizer["exact"] is True else "estimate"
+    return (("Tokenizer", f"{tokenizer['name']} ({kind})"),)
+
+
+def _digest(data: Data) -> tuple[tuple[str, str], ...]:
+    return (("Digest", str(data["digest"])),)
+
+
+def _tokens(value: object) -> int | None:
+    if value is None:
+        return None
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{value!r} is not a number of tokens")
+    return value
+
+
+def _gone(size: object) -> str | None:
+    """Of what has no tokens nothing is sent; what the others say is not in the record."""
+    return "" if size == 0 else None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _list(value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r:.40} is not a list")
+    return value

@@ -1,0 +1,168 @@
+"""How a page shows the requests of a session that another tool logged."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from tokenbox import api, catalog
+from tokenbox.compose.remembered import COUNTS
+from tokenbox.errors import TokenboxError
+from tokenbox.inspect.of_layout import tokenizer_facts
+from tokenbox.inspect.of_messages import opening
+from tokenbox.inspect.record import PageEntry, PageFrame, PageItem, PageState, PageUsage, check_items
+from tokenbox.ledger.cost import cost_of
+from tokenbox.ledger.money import money_text
+from tokenbox.models import resolve_figures
+
+if TYPE_CHECKING:
+    from tokenbox.inspect.importers.transcript import LoggedItem, LoggedRequest, Transcript
+    from tokenbox.tokenizers.protocol import Tokenizer
+
+BESIDE = "beside the messages"
+
+
+def transcript_entry(
+    transcript: Transcript,
+    title: str,
+    *,
+    model: str | None = None,
+    tokenizer: str | None = None,
+    budget: int | None = None,
+) -> PageEntry:
+    """The entry of a session: a frame per request.
+
+    The total of a request is the server's own figure where the log has it. The sizes of its parts are counted
+    here by ``model``, or that of the log, or ``tokenizer``: they are an estimate. What the server counted
+    beyond them is shown as one part.
+    """
+    requests = transcript.requests
+    logged = [item for request in requests for item in request.added]
+    check_items(len(logged) + 1)
+    models = list(dict.fromkeys(request.model for request in requests if request.model))
+    counter = _counter(model or (models[-1] if models else None), tokenizer)
+    counted = iter(COUNTS.each(counter, [_countable(item.text) for item in logged if item.text is not None]))
+    sizes = [item.tokens if item.text is None else next(counted) for item in logged]
+    items = [PageItem(BESIDE, "beside", None, None)]
+    items += [
+        _item(number, item, size) for number, (item, size) in enumerate(zip(logged, sizes, strict=True))
+    ]
+    frames, window, placed = list[PageFrame](), list[int](), 0
+    for number, request in enumerate(requests):
+        gone = window[request.keep :]
+        added = list(range(placed + 1, placed + 1 + len(request.added)))
+        placed += len(request.added)
+        window = [*window[: request.keep], *added]
+        in_parts = sum(items[i].base or 0 for i in window)
+        frames.append(_frame(request, number, in_parts, gone, [(i, items[i]) for i in added], budget))
+    return PageEntry(
+        title,
+        "transcript",
+        tuple(items),
+        tuple(frames),
+        facts=(
+            ("From", transcript.source),
+            *((("Session", transcript.session),) if transcript.session else ()),
+            ("Model", ", ".join(models) or "unknown"),
+            *tokenizer_facts(counter.identity),
+        ),
+        notes=_notes(transcript),
+        separator="\n\n",
+    )
+
+
+def _notes(transcript: Transcript) -> tuple[str, ...]:
+    notes = [*transcript.notes]
+    if transcript.missing:
+        notes.append(
+            f"{transcript.source} does not log the whole request: system prompt and tools are in "
+            f"“{BESIDE}”, whose size is what the server counted beyond the messages."
+        )
+    return tuple(notes)
+
+
+def _counter(model: str | None, tokenizer: str | None) -> Tokenizer:
+    """Who counts the parts: for a model that nobody knows, the larger of two vocabularies."""
+    try:
+        return api.text_counter(model, tokenizer)
+    except TokenboxError:
+        if tokenizer is not None:
+            raise
+        return api.text_counter(None, None)
+
+
+def _countable(text: str) -> str:
+    """The text with U+FFFD for what has no place in UTF-8."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _item(number: int, item: LoggedItem, size: int | None) -> PageItem:
+    about = item.name if item.name is not None else opening(item.text or "")
+    fields = () if item.name is None else (("name", item.name),)
+    return PageItem(f"{number + 1} {about}".rstrip(), item.role, item.text, size, fields=fields)
+
+
+def _frame(
+    request: LoggedRequest,
+    number: int,
+    in_parts: int,
+    gone: list[int],
+    added: list[tuple[int, PageItem]],
+    budget: int | None,
+) -> PageFrame:
+    usage = request.usage
+    said = None if usage is None else usage.input_tokens
+    total = said if said is not None else request.total if request.total is not None else in_parts
+    states = [PageState(0, "beside" if total > in_parts else "absent", max(0, total - in_parts), None)]
+    states += [PageState(i, "evicted", 0, "") for i in gone]
+    states += [PageState(i, "sent", item.base, item.text) for i, item in added]
+    window = budget if budget is not None else request.window or _window(request.model)
+    return PageFrame(
+        f"{number + 1}",
+        window,
+        total,
+        said is not None,
+        tuple(states),
+        usage=_usage(request),
+        note=request.note,
+        parts_exact=False,
+        time=request.time,
+    )
+
+
+def _window(model: str | None) -> int | None:
+    if model is None:
+        return None
+    try:
+        return resolve_figures(model).context_window
+    except TokenboxError:
+        return None
+
+
+def _usage(request: LoggedRequest) -> PageUsage | None:
+    usage = request.usage
+    if usage is None:
+        return None
+    cost: Any = None
+    day = _day(request.time)
+    if request.model is not None and day is not None:
+        try:
+            cost = cost_of(usage, catalog.price(request.model, day))
+        except TokenboxError:
+            cost = None
+    dollars = None if cost is None else cost.dollars
+    return PageUsage(
+        usage.input_tokens,
+        usage.cached_input_tokens,
+        usage.cache_write_tokens,
+        usage.output_tokens,
+        None if dollars is None else money_text(dollars),
+        cost_exact=cost is not None and cost.exact,
+    )
+
+
+def _day(time: str | None) -> date | None:
+    try:
+        return None if time is None else date.fromisoformat(time[:10])
+    except ValueError:
+        return None

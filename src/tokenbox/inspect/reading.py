@@ -1,0 +1,222 @@
+"""What a file holds, and its entry: a document, a record, a pack, a bundle or a log."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenbox import api
+from tokenbox.errors import TokenboxError
+from tokenbox.inspect import importers
+from tokenbox.inspect.of_blocks import blocks_entry, blocks_frame, pack_entry
+from tokenbox.inspect.of_layout import layout_entry
+from tokenbox.inspect.of_messages import fitted_entry, fitted_frame
+from tokenbox.inspect.of_saved import saved_entry
+from tokenbox.inspect.of_transcript import transcript_entry
+from tokenbox.inspect.record import NothingToInspect, PageEntry, PageFrame, check_items
+from tokenbox.inspect.slider import slider_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tokenbox.inspect.record import PageSlider
+
+DEFAULT_TOKENIZER: Final = "o200k_base"
+_DOCUMENTS: Final = (".toml", ".yaml", ".yml")
+_LINES: Final = (".jsonl", ".ndjson", ".lhar")
+MANIFEST: Final = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What goes before what the files say. ``slider``: with layouts at other budgets."""
+
+    budget: int | None = None
+    tokenizer: str | None = None
+    model: str | None = None
+    query: str | None = None
+    slider: bool = True
+    allow_outside: bool = False
+
+
+def entries_in(name: str, data: bytes | None, asked: Asked) -> list[PageEntry]:
+    """The entries of the file or folder ``name``. ``data``: the bytes of a file; None for a folder.
+
+    Raises :class:`NothingToInspect` for what a page cannot show, and what reading it raises.
+    """
+    path = Path(name)
+    if data is None:
+        return [_bundle(path) if (path / MANIFEST).is_file() else _folder(path, asked)]
+    suffix = path.suffix.lower()
+    if suffix in _DOCUMENTS:
+        return [_document(path, asked)]
+    if suffix == ".tar":
+        return [_bundle(path)]
+    from tokenbox.lcp.frames import MAGIC  # noqa: PLC0415  # only to tell a pack
+
+    if data.startswith(MAGIC):
+        return [_pack(data, path.name, asked)]
+    return _json(path, data, asked)
+
+
+def _json(path: Path, data: bytes, asked: Asked) -> list[PageEntry]:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise _nothing(path.name) from None
+    value = None if path.suffix.lower() in _LINES else _value(text)
+    if value is None:
+        records = _lines(text)
+        if not records:
+            raise _nothing(path.name)
+        return _log(records, path.name, asked)
+    if isinstance(value, dict):
+        if "sections" in value and "schema" not in value:
+            return [_document(path, asked)]
+        saved = saved_entry(value, path.name)
+        if saved is not None:
+            return [saved]
+    if asked.budget is not None and _is_chat(value):
+        return [_chat(value, path.name, asked)]
+    records = [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
+    if isinstance(value, list) and records and all("role" in record for record in records):
+        records = [{"messages": value}]
+    return _log(records, path.name, asked)
+
+
+def _value(text: str) -> Any:  # noqa: ANN401  # JSON
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _lines(text: str) -> list[dict[str, Any]]:
+    """The objects of the lines; a line that is none (a log that is still written) is left out."""
+    found = []
+    for line in text.split("\n"):
+        value = _value(line) if line.strip() else None
+        if isinstance(value, dict):
+            found.append(value)
+    return found
+
+
+def _log(records: list[dict[str, Any]], name: str, asked: Asked) -> list[PageEntry]:
+    transcripts = importers.imported(records)
+    if transcripts is None:
+        raise _nothing(name)
+    found = [transcript for transcript in transcripts if transcript.requests]
+    if not found:
+        raise NothingToInspect(f"{name} holds no request that was sent.", file=name)
+    return [
+        transcript_entry(
+            transcript,
+            name if len(found) == 1 else f"{name}: {transcript.session}",
+            model=asked.model,
+            tokenizer=asked.tokenizer,
+            budget=asked.budget,
+        )
+        for transcript in found
+    ]
+
+
+def _nothing(name: str) -> NothingToInspect:
+    kinds = ", ".join(importers.names())
+    return NothingToInspect(
+        f"{name} is nothing that a page can show: a layout document, a record of --json, a pack (.bcp or a "
+        f"folder), a proof bundle, {kinds}.",
+        file=name,
+    )
+
+
+def _document(path: Path, asked: Asked) -> PageEntry:
+    from tokenbox.documents import read_document  # noqa: PLC0415  # reads YAML, knows all sections
+
+    document = read_document(path, allow_outside=asked.allow_outside)
+    check_items(len(document.sections))
+    counter = None
+    if asked.model is not None or asked.tokenizer is not None:
+        counter = api.section_counter(document.sections, asked.model, asked.tokenizer)
+    made = document.layout(budget=asked.budget, tokenizer=counter)
+    return layout_entry(made, path.name, slider=asked.slider)
+
+
+def _pack(data: bytes, name: str, asked: Asked) -> PageEntry:
+    from tokenbox.lcp import decode  # noqa: PLC0415  # only packs need it
+
+    blocks = decode(data).blocks
+    check_items(len(blocks))
+    counter = api.text_counter(asked.model, asked.tokenizer or (None if asked.model else DEFAULT_TOKENIZER))
+    made = api.render_blocks(blocks, counter, asked.budget)
+    slider = None
+    if asked.slider:
+        whole = made if made.budget is None else api.render_blocks(blocks, counter)
+        slider = _slider(
+            lambda budget: blocks_frame(api.render_blocks(blocks, counter, budget)),
+            whole.total,
+            asked.budget,
+            len(made.blocks),
+        )
+    return blocks_entry(made, name, counter, slider, kind="pack")
+
+
+def _folder(path: Path, asked: Asked) -> PageEntry:
+    counter = api.text_counter(asked.model, asked.tokenizer or (None if asked.model else DEFAULT_TOKENIZER))
+    made = api.pack(path, asked.budget, asked.query, tokenizer=counter)
+    return pack_entry(made, path.name or str(path), counter)
+
+
+def _is_chat(value: object) -> bool:
+    messages = value.get("messages") if isinstance(value, dict) else value
+    return isinstance(messages, list) and all(isinstance(one, dict) and "role" in one for one in messages)
+
+
+def _chat(value: Any, name: str, asked: Asked) -> PageEntry:  # noqa: ANN401  # JSON
+    """Messages fitted into the budget that was asked for."""
+    messages: Sequence[Any] = value["messages"] if isinstance(value, dict) else value
+    check_items(len(messages))
+    tools = value.get("tools") if isinstance(value, dict) else None
+    model = asked.model
+    if model is None and isinstance(value, dict) and isinstance(value.get("model"), str):
+        model = value["model"]
+
+    def fitted(budget: int | None) -> Any:  # noqa: ANN401  # Fitted of whatever they are
+        return api.fit(messages, budget, asked.tokenizer, model=model, tools=tools, handles=True)
+
+    made = fitted(asked.budget)
+    slider = None
+    if asked.slider:
+        whole = fitted(None).total
+        slider = _slider(lambda budget: fitted_frame(fitted(budget)), whole, asked.budget, len(messages))
+    return fitted_entry(made, name, slider)
+
+
+def _slider(at: Callable[[int], PageFrame], whole: int, budget: int | None, items: int) -> PageSlider | None:
+    """The slider up to what the whole counts; a budget at which nothing is made has its error."""
+
+    def outcome(tokens: int) -> PageFrame:
+        try:
+            return at(tokens)
+        except TokenboxError as error:
+            return PageFrame("", tokens, None, exact=True, changes=(), error=error.message)
+
+    return slider_of(outcome, low=0, high=max(whole, budget or 0), own=budget or whole, items=items)
+
+
+def _bundle(path: Path) -> PageEntry:
+    from tokenbox.inspect.of_proof import proof_entry  # noqa: PLC0415  # only bundles need it
+    from tokenbox.proof.bundle import TEXTS  # noqa: PLC0415
+    from tokenbox.proof.contents import read_contents  # noqa: PLC0415
+    from tokenbox.proof.recorded import Texts  # noqa: PLC0415
+    from tokenbox.proof.verify import verify  # noqa: PLC0415
+    from tokenbox.store.bundles import open_bundle  # noqa: PLC0415
+
+    files, bundle_id = open_bundle(path)
+    manifest = verify(files, bundle_id)
+    texts = Texts()
+    for name in files.names():
+        if name.startswith(TEXTS):
+            texts.add(files.read(name, 1 << 30))
+    return proof_entry(read_contents(files, manifest), texts, path.name)
