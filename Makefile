@@ -10,7 +10,7 @@ EDITABLE := $(PIP) install --quiet --no-deps --no-build-isolation --editable .
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test quick clients check bench fuzz mutants golden lock clean
+.PHONY: help demo test quick clients page check bench fuzz mutants golden lock clean
 
 help:  ## show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -30,6 +30,12 @@ quick: $(VENV)/dev.stamp  ## run the everyday tests: all but the slow ones
 clients: $(VENV)/dev.stamp  ## install the official clients and send their requests through the gateway
 	PYTHON=$(CURDIR)/$(BIN)/python tests/clients/setup
 	$(BIN)/python -m pytest tests/clients $(ARGS)
+
+page:  ## build the page of tokenbox inspect with Node; ARGS=--check fails if the built files are not its sources'
+	@command -v npm >/dev/null || { echo "npm is not there: building the page needs Node 20 or newer." >&2; exit 1; }
+	cd page && { cmp -s package-lock.json node_modules/installed \
+		|| { npm ci --ignore-scripts --no-audit --no-fund --silent && cp package-lock.json node_modules/installed; }; }
+	cd page && node build.mjs $(ARGS)
 
 check: $(VENV)/dev.stamp  ## lint, formatting, types, import direction, docs
 	$(BIN)/ruff check
@@ -85,7 +91,7 @@ lock: $(VENV)/demo.stamp  ## recompile all locks of Python packages; ARGS=--upgr
 	done
 
 clean:  ## remove everything that make made
-	rm -rf $(VENV) bench/.venv* tests/clients/.venv-* tests/clients/node/node_modules build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) bench/.venv* tests/clients/.venv-* tests/clients/node/node_modules page/node_modules build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests tools examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(BIN)/python:

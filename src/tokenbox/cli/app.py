@@ -29,40 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 # A command is the function of its name in the module of its name.
-EPILOG = (
-    "Exit status: 0 done, 2 bad usage or input, 3 what is critical does not fit, 4 refused by the policy, "
-    "130 interrupted, 1 a bug."
-)
-
-
-# In the order of the help. A command is the function of that name in the module of that name.
-COMMANDS = (
-    "count",
-    "fit",
-    "layout",
-    "pack",
-    "diff",
-    "inspect",
-    "estimate",
-    "plan",
-    "enforce",
-    "check",
-    "models",
-    "init",
-    "config",
-    "tokenizers",
-    "lenses",
-    "schema",
-    "cost",
-    "cache",
-    "tools",
-    "shell",
-    "ask",
-    "serve",
-    "lcp",
-    "proof",
-    "gateway",
-)
 MODULES = {"init": "config"}
 # These have commands of their own.
 GROUPS = frozenset({"lcp", "proof", "gateway"})

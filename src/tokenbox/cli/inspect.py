@@ -64,9 +64,16 @@ def inspect(  # noqa: PLR0913, PLR0917  # one parameter per option
     query: Annotated[
         str | None, typer.Option("--query", "-q", metavar="TEXT", help="What a folder is packed for.")
     ] = None,
-    slider: Annotated[
-        bool, typer.Option("--slider/--no-slider", help="Lay out at other budgets too, for the view What if.")
-    ] = True,
+    stops: Annotated[
+        int | None,
+        typer.Option(
+            "--stops",
+            metavar="N",
+            min=0,
+            help="At how many other budgets to lay out, for the view What if; by default as many as take a "
+            "few seconds, 0 for none.",
+        ),
+    ] = None,
     allow_outside: Annotated[
         bool, typer.Option("--allow-outside", help="Let documents name files outside their folders.")
     ] = False,
@@ -85,7 +92,7 @@ def inspect(  # noqa: PLR0913, PLR0917  # one parameter per option
         from tokenbox.inspect.importers.lhar import written  # noqa: PLC0415
         from tokenbox.inspect.reading import Asked  # noqa: PLC0415
 
-        asked = Asked(budget, tokenizer, model, query, slider, allow_outside)
+        asked = Asked(budget, tokenizer, model, query, stops, allow_outside)
         with terminal.progress("reading and laying out", len(files)) as advance:
             entries: list[PageEntry] = []
             for name in files:

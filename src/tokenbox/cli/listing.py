@@ -23,6 +23,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "plan": "Plan what of a request fits a model.",
         "batch": "Compile many rows: count, fit, pack and more.",
         "diff": "Show what changes between two layouts.",
+        "inspect": "Show what a request is made of, as one offline page.",
         "check": "Check the token budgets that a project declares.",
         "cost": "Show what your calls of models used and cost.",
         "cache": "Show what breaks a prompt cache, and where breakpoints pay.",

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 
-def layout_entry(layout: Layout, title: str, *, slider: bool = True) -> PageEntry:
-    """The entry of a layout. ``slider``: with layouts at other budgets, if its tokenizer is still there."""
+def layout_entry(layout: Layout, title: str, *, stops: int | None = None) -> PageEntry:
+    """The entry of a layout. ``stops``: how many other budgets are tried, if its tokenizer is there."""
     check_items(len(layout.inputs))
     counter = layout.counter
     items = tuple(
@@ -38,7 +38,7 @@ def layout_entry(layout: Layout, title: str, *, slider: bool = True) -> PageEntr
         for section, base in zip(layout.inputs, layout.base_sizes, strict=True)
     )
     budgets = None
-    if slider and counter is not None and items:
+    if counter is not None and items:
         grown = sum(counter.count(text) for section in layout.inputs for text in section.extra)
         budgets = slider_of(
             lambda budget: outcome_frame(layout.whatif([budget])[0], ""),
@@ -46,6 +46,8 @@ def layout_entry(layout: Layout, title: str, *, slider: bool = True) -> PageEntr
             high=max(layout.budget, sum(layout.base_sizes) + grown + _joins(layout)),
             own=layout.budget,
             items=len(items),
+            characters=sum(len(section.content) for section in layout.inputs),
+            stops=stops,
         )
     return PageEntry(
         title,

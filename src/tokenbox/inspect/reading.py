@@ -31,13 +31,13 @@ MANIFEST: Final = "manifest.json"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What goes before what the files say. ``slider``: with layouts at other budgets."""
+    """What goes before what the files say. ``stops``: how many other budgets are tried."""
 
     budget: int | None = None
     tokenizer: str | None = None
     model: str | None = None
     query: str | None = None
-    slider: bool = True
+    stops: int | None = None
     allow_outside: bool = False
 
 
@@ -140,7 +140,7 @@ def _document(path: Path, asked: Asked) -> PageEntry:
     if asked.model is not None or asked.tokenizer is not None:
         counter = api.section_counter(document.sections, asked.model, asked.tokenizer)
     made = document.layout(budget=asked.budget, tokenizer=counter)
-    return layout_entry(made, path.name, slider=asked.slider)
+    return layout_entry(made, path.name, stops=asked.stops)
 
 
 def _pack(data: bytes, name: str, asked: Asked) -> PageEntry:
@@ -150,15 +150,14 @@ def _pack(data: bytes, name: str, asked: Asked) -> PageEntry:
     check_items(len(blocks))
     counter = api.text_counter(asked.model, asked.tokenizer or (None if asked.model else DEFAULT_TOKENIZER))
     made = api.render_blocks(blocks, counter, asked.budget)
-    slider = None
-    if asked.slider:
-        whole = made if made.budget is None else api.render_blocks(blocks, counter)
-        slider = _slider(
-            lambda budget: blocks_frame(api.render_blocks(blocks, counter, budget)),
-            whole.total,
-            asked.budget,
-            len(made.blocks),
-        )
+    whole = made if made.budget is None else api.render_blocks(blocks, counter)
+    slider = _slider(
+        lambda budget: blocks_frame(api.render_blocks(blocks, counter, budget)),
+        asked,
+        whole.total,
+        len(made.blocks),
+        len(whole.text),
+    )
     return blocks_entry(made, name, counter, slider, kind="pack")
 
 
@@ -186,14 +185,20 @@ def _chat(value: Any, name: str, asked: Asked) -> PageEntry:  # noqa: ANN401  # 
         return api.fit(messages, budget, asked.tokenizer, model=model, tools=tools, handles=True)
 
     made = fitted(asked.budget)
-    slider = None
-    if asked.slider:
-        whole = fitted(None).total
-        slider = _slider(lambda budget: fitted_frame(fitted(budget)), whole, asked.budget, len(messages))
+    whole = fitted(None)
+    slider = _slider(
+        lambda budget: fitted_frame(fitted(budget)),
+        asked,
+        whole.total,
+        len(messages),
+        sum(len(item.text) for item in whole.inputs),
+    )
     return fitted_entry(made, name, slider)
 
 
-def _slider(at: Callable[[int], PageFrame], whole: int, budget: int | None, items: int) -> PageSlider | None:
+def _slider(
+    at: Callable[[int], PageFrame], asked: Asked, whole: int, items: int, characters: int
+) -> PageSlider | None:
     """The slider up to what the whole counts; a budget at which nothing is made has its error."""
 
     def outcome(tokens: int) -> PageFrame:
@@ -202,7 +207,15 @@ def _slider(at: Callable[[int], PageFrame], whole: int, budget: int | None, item
         except TokenboxError as error:
             return PageFrame("", tokens, None, exact=True, changes=(), error=error.message)
 
-    return slider_of(outcome, low=0, high=max(whole, budget or 0), own=budget or whole, items=items)
+    return slider_of(
+        outcome,
+        low=0,
+        high=max(whole, asked.budget or 0),
+        own=whole if asked.budget is None else asked.budget,
+        items=items,
+        characters=characters,
+        stops=asked.stops,
+    )
 
 
 def _bundle(path: Path) -> PageEntry:

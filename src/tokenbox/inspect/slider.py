@@ -21,25 +21,38 @@ if TYPE_CHECKING:
     from tokenbox.inspect.record import PageFrame, PageState
 
 GRID: Final = 32
-# Frames of a slider, and states of items over all its frames. Beyond that a page is slow to make and to open.
-MAX_FRAMES: Final = 400
+# Layouts of a slider, states of items and characters over all of them: what takes a few seconds to make, and
+# opens at once.
+MAX_FRAMES: Final = 4_096
 MAX_STATES: Final = 200_000
+MAX_CHARACTERS: Final = 12_000_000
 
 
 def slider_of(
-    at: Callable[[int], PageFrame], *, low: int, high: int, own: int, items: int
+    at: Callable[[int], PageFrame],
+    *,
+    low: int,
+    high: int,
+    own: int,
+    items: int,
+    characters: int,
+    stops: int | None = None,
 ) -> PageSlider | None:
     """The frames from ``low`` to ``high``; ``own``, the budget that was asked for, is among them.
 
-    ``at`` gives the frame of a budget, with a state for every item. None where there is nothing to slide.
+    ``at`` gives the frame of a budget, with a state for every item. ``items`` and ``characters``: how much is
+    laid out each time, which decides how many budgets are tried; ``stops`` decides that instead. None where
+    there is nothing to slide.
     """
-    if high <= low:
+    if high <= low or stops == 0:
         return None
-    most = max(2 * GRID, min(MAX_FRAMES, MAX_STATES // max(items, 1)))
+    work = min(MAX_FRAMES, MAX_STATES // max(items, 1), MAX_CHARACTERS // max(characters, 1))
+    most = max(2 * GRID, work) if stops is None else stops
     if high - low < most:
         made = {budget: at(budget) for budget in range(low, high + 1)}
         return PageSlider(low, high, every=True, frames=_changed(made, own))
-    tried = {low + (high - low) * i // GRID for i in range(GRID + 1)} | {own}
+    grid = min(GRID, most)
+    tried = {low + (high - low) * i // grid for i in range(grid + 1)} | {own}
     made = {budget: at(budget) for budget in sorted(tried)}
     closed = _close_gaps(at, made, most)
     return PageSlider(low, high, every=closed, frames=_changed(made, own))

@@ -1,0 +1,86 @@
+"""Fixtures: a real browser for the pages.
+
+``TOKENBOX_TEST_BROWSER`` names the program of a Chromium, and then it must start. Without it, the tests use
+the Chromium and ChromeDriver that are on the machine; where there are none, they are skipped and say so.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from selenium.webdriver.chrome.webdriver import WebDriver
+
+VARIABLE = "TOKENBOX_TEST_BROWSER"
+INSTALL = "Debian and Ubuntu: apt install chromium chromium-driver"
+# Without the network: a browser that looks for updates waits for a closed one.
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    "--disable-dev-shm-usage",
+)
+
+
+def found_browser() -> str | None:
+    """The program of the browser, if one is named or there."""
+    return os.environ.get(VARIABLE) or shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDriver]:
+    """A browser without a window."""
+    program, driver = found_browser(), shutil.which("chromedriver")
+    if program is None or driver is None:
+        problem = f"there is no Chromium with its ChromeDriver here. {INSTALL}"
+        if os.environ.get(VARIABLE):
+            pytest.fail(problem, pytrace=False)
+        pytest.skip(problem)
+    with started(program, driver, tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+@contextmanager
+def started(program: str, driver: str, profile: Path) -> Iterator[WebDriver]:
+    from selenium import webdriver  # noqa: PLC0415  # only where there is a browser
+    from selenium.webdriver.chrome.service import Service  # noqa: PLC0415
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    for flag in (*FLAGS, f"--user-data-dir={profile}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    found = webdriver.Chrome(options=options, service=Service(driver))
+    try:
+        yield found
+    finally:
+        found.quit()
+
+
+def opened(
+    browser: WebDriver, page: Path, width: int = 1280, height: int = 900, *, dark: bool = False
+) -> None:
+    """Open a page at a size, in a theme, and wait until it is drawn."""
+    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [theme]})
+    browser.get(page.as_uri())
+    assert run(browser, "return document.documentElement.dataset.ready") == "true", messages(browser)
+
+
+def run(browser: WebDriver, script: str, *arguments: Any) -> Any:  # noqa: ANN401  # JSON
+    """What a script in the page returns."""
+    return browser.execute_script(script, *arguments)
+
+
+def messages(browser: WebDriver) -> list[str]:
+    """What the page wrote to the console since the last time; a refusal of its policy is there too."""
+    return [entry["message"] for entry in browser.get_log("browser")]  # type: ignore[no-untyped-call]

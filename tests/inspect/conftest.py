@@ -1,0 +1,3 @@
+from tests.inspect.browser import browser
+
+__all__ = ["browser"]

@@ -1,0 +1,258 @@
+"""What a page shows of each thing that tokenbox gives, of its records and of its proofs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tokenbox
+from tests.inspect.pages import laid_out, sections
+from tokenbox import ctx
+from tokenbox.content.block_kinds import FormatHint, Lang, Priority
+from tokenbox.content.blocks import AnnotationBlock, CodeBlock, DocumentBlock
+from tokenbox.inspect import NothingToInspect, PageEntry, entry_of, page
+from tokenbox.inspect.reading import Asked, entries_in
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def final(entry: PageEntry) -> dict[str, tuple[str, int | None]]:
+    """Decision and size of every item in the last frame."""
+    states = {state.item: state for frame in entry.frames for state in frame.changes}
+    return {entry.items[i].id: (state.decision, state.size) for i, state in sorted(states.items())}
+
+
+def test_a_layout_has_its_sections_steps_forms_and_boundaries() -> None:
+    made = laid_out()
+    entry = entry_of(made, "prompt")
+    assert final(entry) == {one.id: (one.decision.value, one.size) for one in made.sections}
+    frame = entry.frames[0]
+    assert (frame.budget, frame.total, frame.fixed, frame.exact) == (400, made.total, made.fixed_load, True)
+    assert [(step.items, step.action, step.before, step.after) for step in frame.steps] == [
+        ((step.section,), step.action.value, step.before, step.after) for step in made.log
+    ]
+    history = entry.items[1]
+    assert [form.name for form in history.forms] == ["head(lines=5)", "text 2"]
+    assert all(form.size == tokenbox.count(form.text, tokenizer="o200k_base").total for form in history.forms)
+    assert entry.boundaries is not None
+    assert len(entry.boundaries) == made.total
+    assert dict(entry.facts)["Digest"] == made.digest
+
+
+def test_the_last_step_of_a_section_has_its_text() -> None:
+    made = laid_out(200)
+    steps = entry_of(made).frames[0].steps
+    last = {step.items[0]: step for step in steps}
+    assert {i: step.text for i, step in last.items()} == {i: made.texts[i] for i in last}
+    compressed = [step for step in steps if step.action == "compress" and step is not last[step.items[0]]]
+    counts = [tokenbox.count(step.text, tokenizer="o200k_base").total for step in compressed if step.text]
+    assert counts == [step.after for step in compressed if step.text]
+
+
+def test_blocks_have_their_forms_and_reasons() -> None:
+    blocks = [
+        CodeBlock(Lang.PYTHON, content=b"x = 1\n" * 200, path="a.py", summary="one assignment"),
+        DocumentBlock("notes", b"word " * 300, FormatHint.MARKDOWN),
+        AnnotationBlock.of_priority(1, Priority.LOW),
+    ]
+    made = tokenbox.render_blocks(blocks, "o200k_base", 400)
+    entry = entry_of(made)
+    assert [state.decision for state in entry.frames[0].changes] == [one.form.value for one in made.blocks]
+    assert entry.frames[0].prompt == made.text
+    assert any(step.why for step in entry.frames[0].steps)
+
+
+def few() -> list[tokenbox.Section]:
+    """Sections without what only the policy degrade obeys."""
+    return [tokenbox.Section.of({k: v for k, v in one.items() if k != "forms"}) for one in sections()[:4]]
+
+
+def messages() -> list[dict[str, Any]]:
+    call = {"id": "c", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    return [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Read it. " * 30},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "a long result " * 200},
+        {"role": "assistant", "content": "I have read it."},
+        {"role": "user", "content": "And now?"},
+    ]
+
+
+def test_fitted_messages_say_what_left_and_how_it_comes_back() -> None:
+    fitted = tokenbox.fit(messages(), 260, model="gpt-4o", handles=True)
+    entry = entry_of(fitted)
+    states = entry.frames[0].changes
+    assert [state.decision for state in states] == ["kept", "kept", "kept", "cut", "kept", "kept"]
+    (handle,) = [state.expand for state in states if state.expand]
+    assert fitted.expand(handle) == messages()[3]["content"]
+    assert entry.frames[0].total == fitted.total
+    assert all(step.whole for step in entry.frames[0].steps)
+
+
+def test_a_conversation_shows_its_next_request() -> None:
+    conversation = tokenbox.Conversation(count="o200k_base", system="Be brief.", token_budget=1000)
+    conversation.user("What is a token?")
+    entry = entry_of(conversation)
+    assert entry.frames[0].total == conversation.estimate_tokens()
+    assert sum(item.base or 0 for item in entry.items) == conversation.estimate_tokens()
+
+
+def test_a_plan_and_a_decision_show_the_limits_and_the_remedies() -> None:
+    plan = ctx.pack(few(), 300, 100, model="gpt-4o", tokenizer="o200k_base")
+    entry = entry_of(plan)
+    assert entry.limits == (("context window", 300), ("reserved for the answer", 100))
+    assert entry.frames[0].budget == 200
+    denied = ctx.enforce("gpt-4o", few(), max_tokens_request=100, max_ctx=300, tokenizer="o200k_base")
+    entry = entry_of(denied)
+    assert entry.verdict is not None
+    assert (entry.verdict.ok, entry.verdict.title) == (False, "This request is refused.")
+    assert len(entry.verdict.lines) == 1 + len(denied.plan)
+    assert [frame.label for frame in entry.frames] == ["as it was given", "cut to fit"]
+    assert entry_of(ctx.enforce("gpt-4o", few()[:1], tokenizer="o200k_base")).verdict.ok  # type: ignore[union-attr]
+
+
+def test_anything_else_is_refused_by_its_name() -> None:
+    with pytest.raises(NothingToInspect, match="not dict"):
+        entry_of({})
+
+
+# Files.
+
+
+def read(path: Path, *, budget: int | None = None) -> PageEntry:
+    (entry,) = entries_in(str(path), None if path.is_dir() else path.read_bytes(), Asked(budget))
+    return entry
+
+
+DOCUMENT = """
+budget = 9
+[[sections]]
+id = "a"
+content = "one two three four five six seven eight nine ten"
+shrink = 1
+"""
+
+
+def test_a_document_is_laid_out(tmp_path: Path) -> None:
+    path = tmp_path / "prompt.toml"
+    path.write_text(DOCUMENT)
+    assert read(path).frames[0].budget == 9
+    assert read(path, budget=4).frames[0].total == 4
+    assert final(read(path, budget=4)) == {"a": ("truncated", 4)}
+
+
+def records() -> dict[str, Any]:
+    blocks = tokenbox.render_blocks(
+        [DocumentBlock("notes", b"word " * 300, FormatHint.MARKDOWN)], "o200k_base", 40
+    )
+    return {
+        "layout": laid_out(),
+        "blocks": blocks,
+        "conversation": tokenbox.fit(messages(), 260, model="gpt-4o"),
+        "plan": ctx.pack(few(), 300, 100, tokenizer="o200k_base"),
+        "decision": ctx.enforce("gpt-4o", few(), max_tokens_request=100, max_ctx=300, tokenizer="o200k_base"),
+        "estimate": ctx.estimate("gpt-4o", few(), tokenizer="o200k_base"),
+    }
+
+
+@pytest.mark.parametrize("kind", ["layout", "blocks", "conversation", "plan", "decision", "estimate"])
+def test_a_saved_record_shows_what_it_says(tmp_path: Path, kind: str) -> None:
+    value = records()[kind]
+    path = tmp_path / "saved.json"
+    path.write_text(json.dumps(value.to_dict()))
+    entry = read(path)
+    assert entry.kind == kind
+    if kind == "layout":
+        assert final(entry) == final(entry_of(value))
+        assert entry.frames[0].prompt == value.text
+    if kind == "decision":
+        assert entry.verdict == entry_of(value).verdict
+        assert entry.limits == entry_of(value).limits
+    page([entry])
+
+
+@pytest.mark.parametrize("kind", ["layout", "blocks", "conversation", "plan", "decision", "estimate"])
+def test_a_record_that_was_tampered_with_is_refused_or_shown(tmp_path: Path, kind: str) -> None:
+    """Never a traceback, whatever stands in the place of a value."""
+    data = records()[kind].to_dict()
+    path = tmp_path / "saved.json"
+    values: tuple[object, ...] = (None, -1, "x", [], {}, [1], [{}])
+    for name in data:
+        for wrong in values:
+            path.write_text(json.dumps({**data, name: wrong}))
+            try:
+                page([read(path)])
+            except tokenbox.TokenboxError as error:
+                assert str(error)  # noqa: PT017
+
+
+@pytest.mark.parametrize("name", ["layout.python-3.12", "blocks.python-3.12", "refusal.python-3.12"])
+def test_a_proof_shows_what_it_proves(name: str) -> None:
+    entry = read(GOLDEN / "proof" / f"{name}.tar")
+    facts = dict(entry.facts)
+    assert entry.kind == "proof"
+    assert len(facts["Bundle"]) == 64
+    assert entry.items
+    if name.startswith("refusal"):
+        assert entry.verdict is not None
+        assert not entry.verdict.ok
+    page([entry])
+
+
+def test_a_proof_with_texts_is_laid_out_again_and_compared(tmp_path: Path) -> None:
+    from tokenbox.store.bundles import Bundles  # noqa: PLC0415  # only here
+
+    bundles = Bundles(tmp_path, texts=True)
+    made = tokenbox.layout(sections(), 400, "o200k_base", policy="degrade", proof=bundles)
+    (folder,) = [path for path in tmp_path.iterdir() if len(path.name) == 64]
+    entry = read(folder)
+    assert entry.notes[0] == "Laid out again from the bundle: its digest is the recorded one."
+    assert dict(entry.facts)["Digest"] == made.digest
+    assert entry.slider is not None
+    without = Bundles(tmp_path / "without")
+    tokenbox.layout(sections(), 400, "o200k_base", policy="degrade", proof=without)
+    (folder,) = [path for path in (tmp_path / "without").iterdir() if len(path.name) == 64]
+    entry = read(folder)
+    assert all(item.text is None for item in entry.items)
+    assert final(entry) == final(entry_of(made))
+
+
+def test_a_folder_and_a_pack_are_shown(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("def one():\n    return 1\n" * 100)
+    (tmp_path / "b.md").write_text("# Notes\n" + "word " * 400)
+    entry = read(tmp_path, budget=300)
+    assert entry.kind == "pack"
+    assert entry.frames[0].total is not None
+    assert entry.frames[0].total <= 300
+    from tokenbox.lcp import encode  # noqa: PLC0415  # only here
+
+    path = tmp_path / "p.bcp"
+    path.write_bytes(
+        encode([CodeBlock(Lang.PYTHON, content=b"x = 1\n" * 200, path="a.py", summary="one assignment")])
+    )
+    entry = read(path, budget=60)
+    assert [state.decision for state in entry.frames[0].changes] == ["summary"]
+    assert entry.slider is not None
+
+
+def test_messages_with_a_budget_are_fitted(tmp_path: Path) -> None:
+    path = tmp_path / "chat.json"
+    path.write_text(json.dumps({"model": "gpt-4o", "messages": messages()}))
+    entry = read(path, budget=260)
+    assert entry.kind == "conversation"
+    assert entry.frames[0].total == tokenbox.fit(messages(), 260, model="gpt-4o").total
+    assert read(path).kind == "transcript"
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{}", b"[]", b"null", b"\xff\xfe", b'{"a": 1}\n{"b": 2}', b"[" * 100_000]
+)
+def test_what_is_nothing_is_said_to_be_nothing(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "x.json"
+    path.write_bytes(data)
+    with pytest.raises(NothingToInspect):
+        read(path)

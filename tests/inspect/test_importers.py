@@ -1,0 +1,270 @@
+"""Importers: what each reads of a log, and that no log does harm."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tokenbox
+from tokenbox.inspect import PageEntry, page
+from tokenbox.inspect.importers import IMPORTERS, imported
+from tokenbox.inspect.importers.lhar import written
+from tokenbox.inspect.importers.transcript import usage_in
+from tokenbox.inspect.of_transcript import transcript_entry
+from tokenbox.inspect.reading import Asked, entries_in
+
+SAMPLES = Path(__file__).with_name("samples")
+
+
+def sample(name: str) -> PageEntry:
+    (entry,) = entries_in(str(SAMPLES / name), (SAMPLES / name).read_bytes(), Asked())
+    return entry
+
+
+def window(entry: PageEntry, number: int) -> list[tuple[str, str | None]]:
+    """Kind and text of what a request sent, without what is beside the messages."""
+    states = {state.item: state for frame in entry.frames[: number + 1] for state in frame.changes}
+    return [
+        (entry.items[i].kind, state.text) for i, state in sorted(states.items()) if state.decision == "sent"
+    ]
+
+
+def figures(entry: PageEntry) -> list[tuple[int | None, int | None, int | None, str | None]]:
+    """Total, from the cache, answer and cost of each request."""
+    found = []
+    for frame in entry.frames:
+        usage = frame.usage
+        known = (None, None, None) if usage is None else (usage.cached, usage.output, usage.cost)
+        found.append((frame.total, *known))
+    return found
+
+
+def test_claude_code_has_a_request_per_answer_and_none_of_other_agents() -> None:
+    entry = sample("claude_code.jsonl")
+    assert figures(entry) == [
+        (14_209, 0, 96, "0.054717"),
+        (14_972, 14_200, 150, "0.009396"),
+        (15_180, 14_960, 40, "0.0059055"),
+        (13_820, 0, 12, "0.05199"),
+    ]
+    assert [kind for kind, _ in window(entry, 2)] == [
+        "user", "thinking", "assistant", "tool call", "tool", "tool call", "tool"
+    ]  # fmt: skip
+    assert [kind for kind, _ in window(entry, 3)] == ["user", "user"]  # compacted
+    assert entry.frames[3].note == "compacted before this turn"
+    assert not any("subagent" in (item.text or "") for item in entry.items)
+    assert "\ud83d" in (entry.items[-1].text or "")
+    page([entry]).encode()
+
+
+def test_the_parts_of_a_logged_request_add_up_to_what_the_server_counted() -> None:
+    for name in ("claude_code.jsonl", "codex.jsonl"):
+        entry = sample(name)
+        states: dict[int, int] = {}
+        for frame in entry.frames:
+            states |= {state.item: state.size or 0 for state in frame.changes}
+            assert sum(states.values()) == frame.total
+            assert (frame.exact, frame.parts_exact) == (True, False)
+
+
+def test_codex_has_a_request_per_count_and_knows_who_wrote_what() -> None:
+    entry = sample("codex.jsonl")
+    assert [total for total, *_ in figures(entry)] == [5_200, 5_510, 4_100]
+    assert [kind for kind, _ in window(entry, 0)] == ["system", "user", "user"]
+    assert [kind for kind, _ in window(entry, 1)] == [
+        "system",
+        "user",
+        "user",
+        "thinking",
+        "tool call",
+        "tool",
+    ]
+    assert [kind for kind, _ in window(entry, 2)] == ["system", "summary", "user"]
+    assert entry.frames[0].budget == 272_000
+
+
+def test_a_log_of_requests_shares_what_is_the_same_in_both() -> None:
+    entry = sample("openai.jsonl")
+    assert figures(entry)[0] == (78, 0, 12, "0.000315")
+    assert [len(frame.changes) for frame in entry.frames] == [4, 3, 3]  # one is what is beside
+    assert [kind for kind, _ in window(entry, 2)] == [
+        "tools", "system", "user", "assistant", "user", "tool call", "tool"
+    ]  # fmt: skip
+    assert entry.notes == ("Left out, because they are no request: 1 lines.",)
+
+
+def test_anthropics_usage_counts_the_cache_into_the_input() -> None:
+    entry = sample("anthropic.json")
+    assert figures(entry) == [(1_130, 1_100, 14, None)]  # no time, so no price of that day
+    assert [kind for kind, _ in window(entry, 0)] == ["system", "user", "media"]
+
+
+@pytest.mark.parametrize(
+    ("stated", "expected"),
+    [
+        ({"prompt_tokens": 10, "completion_tokens": 2}, (10, 2, None)),
+        ({"input_tokens": 10, "output_tokens": 2, "input_tokens_details": {"cached_tokens": 4}}, (10, 2, 4)),
+        ({"input_tokens": 1, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 3}, (9, None, 5)),
+        ({"input_tokens": "many", "output_tokens": -1}, (None, None, None)),
+        ({"input_tokens": 10**30}, (None, None, None)),
+    ],
+)
+def test_usage_of_every_api(stated: dict[str, Any], expected: tuple[int | None, ...]) -> None:
+    usage = usage_in(stated)
+    assert usage is not None
+    assert (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens) == expected
+
+
+def test_lhar_without_bodies_shows_the_composition() -> None:
+    entry = sample("session.lhar")
+    assert [total for total, *_ in figures(entry)] == [14_120, 16_640]
+    assert [(item.kind, item.base) for item in entry.items[1:4]] == [
+        ("system", 4_200), ("tools", 9_800), ("user", 120)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("name", ["claude_code.jsonl", "codex.jsonl", "openai.jsonl", "session.lhar"])
+def test_lhar_is_written_and_read_back(name: str, wrapped: bool, tmp_path: Path) -> None:
+    entry = sample(name)
+    path = tmp_path / ("out.lhar.json" if wrapped else "out.lhar")
+    path.write_bytes(written([entry], wrapped=wrapped))
+    (again,) = entries_in(str(path), path.read_bytes(), Asked())
+    assert [frame.total for frame in again.frames] == [frame.total for frame in entry.frames]
+    assert [total for total, *_ in figures(again)] == [total for total, *_ in figures(entry)]
+    if name != "session.lhar":
+        texts = [text for _, text in window(entry, 1) if text]
+        safe = [text.encode("utf-8", "replace").decode() for text in texts]
+        assert [text for _, text in window(again, 1) if text] == safe
+
+
+# What the schema of context-lens requires of an entry, and of what is in it.
+REQUIRED = {
+    "": "type id trace_id span_id parent_span_id timestamp sequence source gen_ai usage_ext http timings "
+    "transfer context_lens raw",
+    "source": "tool tool_version agent_role collector collector_version",
+    "gen_ai": "system request response usage",
+    "usage_ext": "cache_read_tokens cache_write_tokens cost_usd",
+    "http": "method url status_code api_format stream request_headers response_headers",
+    "transfer": "request_bytes response_bytes compressed",
+    "context_lens": "window_size utilization system_tokens tools_tokens messages_tokens composition growth "
+    "security",
+    "raw": "request_body response_body",
+}
+
+
+def test_written_lhar_has_the_fields_that_its_schema_requires() -> None:
+    lines = written([sample("openai.jsonl")], wrapped=False)
+    first, *entries = [json.loads(line) for line in lines.splitlines()]
+    assert first.keys() == {"type", "trace_id", "started_at", "tool", "model"}
+    assert len(entries) == 3
+    for entry in entries:
+        for place, names in REQUIRED.items():
+            assert (entry[place] if place else entry).keys() == set(names.split()), place
+        lens = entry["context_lens"]
+        assert sum(part["tokens"] for part in lens["composition"]) == (
+            lens["system_tokens"] + lens["tools_tokens"] + lens["messages_tokens"]
+        )
+
+
+# A log is anybody's: whatever stands in it, a page comes of it or a message.
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=6),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    *(
+                        "type",
+                        "message",
+                        "content",
+                        "role",
+                        "usage",
+                        "id",
+                        "payload",
+                        "info",
+                        "text",
+                        "tools",
+                    ),
+                    *("input_tokens", "cache_read_input_tokens", "model", "timestamp", "output", "request"),
+                    *(
+                        "messages",
+                        "input",
+                        "system",
+                        "tool_calls",
+                        "function",
+                        "arguments",
+                        "summary",
+                        "name",
+                    ),
+                    *("gen_ai", "raw", "request_body", "context_lens", "composition", "tokens", "category"),
+                ]
+            ),
+            inner,
+            max_size=5,
+        )
+    ),
+    max_leaves=20,
+)
+KINDS = st.sampled_from(
+    [
+        "user",
+        "assistant",
+        "system",
+        "entry",
+        "session",
+        "session_meta",
+        "response_item",
+        "event_msg",
+        "compacted",
+        "turn_context",
+        "token_count",
+        "message",
+        "function_call",
+        "reasoning",
+    ]
+)
+RECORDS = st.lists(
+    st.dictionaries(
+        st.sampled_from(
+            [
+                "message",
+                "payload",
+                "usage",
+                "gen_ai",
+                "raw",
+                "context_lens",
+                "messages",
+                "request",
+                "response",
+                "lhar",
+                "sessionId",
+                "uuid",
+                "timestamp",
+            ]
+        ),
+        JSON,
+        max_size=5,
+    ).flatmap(lambda record: KINDS.map(lambda kind: {"type": kind, **record})),
+    max_size=6,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(RECORDS, st.integers(0, len(IMPORTERS)))
+def test_no_log_ends_in_a_traceback(records: list[dict[str, Any]], forced: int) -> None:
+    transcripts = imported(records) if forced == len(IMPORTERS) else IMPORTERS[forced].read(records)
+    for transcript in transcripts or []:
+        try:
+            entry = transcript_entry(transcript, "log")
+        except tokenbox.TokenboxError:
+            continue
+        page([entry]).encode()
+        written([entry], wrapped=True)
