@@ -189,6 +189,11 @@ class Stub:
         return self.app[stub.SEEN]
 
     @property
+    def looks(self) -> int:
+        """How often its models were asked for."""
+        return len(self.app[stub.LOOKS])
+
+    @property
     def started(self) -> list[int]:
         return self.app[stub.STARTED]
 

@@ -18,6 +18,7 @@ HEADERS = web.AppKey("headers", list)
 STARTED = web.AppKey("started", list)
 CANCELLED = web.AppKey("cancelled", list)
 SEEN = web.AppKey("seen", list)
+LOOKS = web.AppKey("looks", list)
 CHUNKS = web.AppKey("chunks", int)
 
 
@@ -442,6 +443,7 @@ async def tokenize(request: web.Request) -> web.Response:
 
 
 async def models(request: web.Request) -> web.Response:
+    request.app[LOOKS].append(request.path)
     found = [{"id": "stub", "object": "model", "max_model_len": 8000}]
     if request.headers.get("authorization") == "Bearer sk-tuner":
         found.append({"id": "tuned", "object": "model", "max_model_len": 8000})
@@ -459,7 +461,7 @@ async def told(request: web.Request) -> web.Response:
 def make(chunks: int = 50) -> web.Application:
     app = web.Application(client_max_size=1 << 30)
     app[CHUNKS] = chunks
-    app[STARTED], app[CANCELLED], app[SEEN], app[HEADERS] = [], [], [], []
+    app[STARTED], app[CANCELLED], app[SEEN], app[HEADERS], app[LOOKS] = [], [], [], [], []
     app.router.add_post("/v1/chat/completions", chat)
     app.router.add_post("/v1/messages", anthropic)
     app.router.add_post("/v1/messages/count_tokens", count_tokens)

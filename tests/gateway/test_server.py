@@ -104,7 +104,7 @@ class Connection:
         self.admits, self.answers = asyncio.Event(), asyncio.Event()
         self.admits.set()
         self.got: list[tuple[str, object]] = []
-        config = config_of(self, LIMITS, "127.0.0.1", 0)  # type: ignore[arg-type]  # any application
+        config = config_of(self, LIMITS)  # type: ignore[arg-type]  # any application
         config.load()
         self.protocol: BoundedProtocol = config.http_protocol_class(  # type: ignore[call-arg, assignment]
             config, ServerState(), {}, self.loop

@@ -23,18 +23,20 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def build_app() -> typer.Typer:
-    app = typer.Typer(help="Keys of the gateway, and how one that runs is doing.", no_args_is_help=True)
+    app = typer.Typer(help="Gateway keys, users and teams; how one that runs is doing.", no_args_is_help=True)
     keys = typer.Typer(help="Make, list and revoke gateway keys.", no_args_is_help=True)
     keys.command("create")(create)
     keys.command("list")(list_keys)
     keys.command("revoke")(revoke)
     app.add_typer(keys, name="keys")
+    for kind in ("user", "team"):
+        app.add_typer(_owners_app(kind), name=f"{kind}s")
     app.command()(status)
     app.command()(check)
     return app
 
 
-def create(  # one parameter per option
+def create(  # noqa: PLR0913, PLR0917  # one parameter per option
     name: Annotated[str, typer.Argument(help="Whose key it is.")],
     models: Annotated[
         list[str] | None,
@@ -51,6 +53,8 @@ def create(  # one parameter per option
     expires: Annotated[
         str | None, typer.Option("--expires", metavar="DAY", help="The day on which it ends, as 2027-01-31.")
     ] = None,
+    user: Annotated[str | None, typer.Option("--user", help="The user whose quotas it shares.")] = None,
+    team: Annotated[str | None, typer.Option("--team", help="The team whose quotas it shares.")] = None,
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:
@@ -69,7 +73,14 @@ def create(  # one parameter per option
         now = datetime.now(UTC)
         with _store(database) as store:
             key, secret = store.keys.create(
-                name, now, models=models or (), modes=modes or (), quotas=limits, expires=_day(expires, now)
+                name,
+                now,
+                models=models or (),
+                modes=modes or (),
+                quotas=limits,
+                expires=_day(expires, now),
+                user=user,
+                team=team,
             )
         if as_json:
             write_bytes(json_bytes({**key.to_dict(), "key": secret}))
@@ -97,13 +108,14 @@ def list_keys(database: Database = None, as_json: AsJson = False) -> None:
                 key.name,
                 key.id,
                 "valid" if key.valid_at(now) else "revoked" if key.revoked else "expired",
+                ", ".join(owner.id for owner in key.owners) or "-",
                 ", ".join(map(str, key.quotas)) or "-",
                 ", ".join(key.modes) or "all",
                 ", ".join(key.models) or "all",
             ]
             for key in keys
         ]
-        terminal.show(terminal.table(["name", "id", "state", "quotas", "modes", "models"], rows))
+        terminal.show(terminal.table(["name", "id", "state", "of", "quotas", "modes", "models"], rows))
 
 
 def revoke(
@@ -121,6 +133,75 @@ def revoke(
             write_bytes(json_bytes(key.to_dict()))
         else:
             write_error(f"The key of {key.name} ({key.id}) is revoked.\n")
+
+
+def _owners_app(kind: str) -> typer.Typer:
+    """The commands of users or of teams."""
+    from tokenbox.store.owners import Owner, OwnerKind  # noqa: PLC0415
+
+    def put(
+        name: Annotated[str, typer.Argument(help="Its name.")],
+        quotas: Annotated[
+            list[str] | None,
+            typer.Option("--quota", "-q", metavar="AMOUNT/WINDOW", help="As 100000tokens/day or $5/month."),
+        ] = None,
+        models: Annotated[
+            list[str] | None,
+            typer.Option("--model", "-m", metavar="PATTERN", help="Models its keys may use; else all."),
+        ] = None,
+        database: Database = None,
+        as_json: AsJson = False,
+    ) -> None:
+        from tokenbox.ledger.quota import Quota  # noqa: PLC0415
+
+        with reporting(as_json=as_json):
+            limits = tuple(Quota.parse(text) for text in quotas or [])
+            with _store(database) as store:
+                given = Owner(OwnerKind(kind), name, limits, tuple(models or ()))
+                owner = store.owners.put(given, datetime.now(UTC))
+            if as_json:
+                write_bytes(json_bytes(owner.to_dict()))
+            else:
+                shown = ", ".join(map(str, owner.quotas)) or "no quotas"
+                write_error(f"The {kind} {owner.name} has {shown}. All its keys share them.\n")
+
+    def show(database: Database = None, as_json: AsJson = False) -> None:
+        with reporting(as_json=as_json), _store(database) as store:
+            owners = store.owners.all(OwnerKind(kind))
+            if as_json:
+                write_bytes(json_bytes({f"{kind}s": [owner.to_dict() for owner in owners]}))
+                return
+            if not owners:
+                write_error(f"There are no {kind}s yet. Make one: tokenbox gateway {kind}s set NAME\n")
+                return
+            rows = [
+                [owner.name, ", ".join(map(str, owner.quotas)) or "-", ", ".join(owner.models) or "all"]
+                for owner in owners
+            ]
+            terminal.show(terminal.table(["name", "quotas", "models"], rows))
+
+    def remove(
+        name: Annotated[str, typer.Argument(help="Its name.")],
+        database: Database = None,
+        as_json: AsJson = False,
+    ) -> None:
+        with reporting(as_json=as_json), _store(database) as store:
+            store.owners.remove(OwnerKind(kind), name)
+            if as_json:
+                write_bytes(json_bytes({"removed": name}))
+            else:
+                write_error(f"The {kind} {name} is removed.\n")
+
+    app = typer.Typer(help=f"{kind.capitalize()}s, whose gateway keys share quotas.", no_args_is_help=True)
+    for command, name, says in (
+        (put, "set", f"Make a {kind}, or give one other quotas. All keys of the {kind} share them."),
+        (show, "list", f"The {kind}s there are."),
+        (remove, "remove", f"Remove a {kind} that has no keys any more."),
+    ):
+        example = f"{name} research --quota '1000000 tokens/day'" if name == "set" else name
+        example += " research" if name == "remove" else ""
+        app.command(name, help=f"{says}\n\nExample: tokenbox gateway {kind}s {example}")(command)
+    return app
 
 
 def status(

@@ -39,7 +39,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     "Set up": {
         "init": "Write .tokenbox/config.toml, with comments.",
         "config": "Show or change settings.",
-        "gateway": "Make keys for the gateway; ask how a running one is.",
+        "gateway": "Make keys, users and teams of the gateway; ask how one is.",
     },
     "Packs and proofs": {
         "lcp": "Read, check, render and write LCP/BCP packs.",

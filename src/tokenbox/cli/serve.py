@@ -26,7 +26,7 @@ def gateway_extra() -> Iterator[None]:
         raise MissingExtra.of("the gateway", "gateway") from None
 
 
-def serve(  # one parameter per option
+def serve(  # noqa: PLR0913, PLR0917  # one parameter per option
     upstream: Annotated[
         list[str] | None,
         typer.Option(
@@ -51,6 +51,13 @@ def serve(  # one parameter per option
     keys: Annotated[
         bool | None, typer.Option("--keys/--no-keys", help="Ask every client for a gateway key.")
     ] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", "-w", help="Processes that share the port.", min=1)
+    ] = None,
+    admin_port: Annotated[
+        int | None,
+        typer.Option("--admin-port", help="Port of the operator's listener: /metrics, /readyz, /admin."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Log only starts, stops and refusals.")] = False,
 ) -> None:
     """Run the gateway: count each request exactly, refuse what cannot fit, report what is used and left.
@@ -66,6 +73,8 @@ def serve(  # one parameter per option
         flags = {
             "gateway.host": host,
             "gateway.port": None if port is None else str(port),
+            "gateway.workers": None if workers is None else str(workers),
+            "gateway.admin_port": None if admin_port is None else str(admin_port),
             "gateway.mode": mode,
             "gateway.database": database,
             "gateway.redis": redis,

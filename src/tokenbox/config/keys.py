@@ -180,6 +180,10 @@ KEYS: tuple[Key, ...] = (
     # The gateway: tokenbox serve.
     Key("gateway.host", Kind.TEXT, "Address to listen on; other than loopback needs keys.", "127.0.0.1"),
     Key("gateway.port", Kind.PORT, "Port to listen on.", 8640),
+    Key("gateway.workers", Kind.COUNT, "Processes that share the port.", 1),
+    Key("gateway.admin_host", Kind.TEXT, "Address of the operator's listener.", "127.0.0.1"),
+    Key("gateway.admin_port", Kind.PORT, "Port of the operator's listener; /metrics and /readyz move there."),
+    Key("gateway.admin_key_env", Kind.VARIABLE, "Environment variable with the key for /admin there."),
     Key("gateway.mode", Kind.CHOICE, "What becomes of requests that do not fit.", "enforce", GATEWAY_MODES),
     Key("gateway.low_water", Kind.SHARE, "Mode fit: evict down to this share of the budget.", Decimal(1)),
     Key(
@@ -196,6 +200,8 @@ KEYS: tuple[Key, ...] = (
     Key("gateway.state", Kind.PATH, "Folder of what is not in the database yet."),
     Key("gateway.when_away", Kind.CHOICE, "Quotas whose store is away.", "closed", ("closed", "open")),
     Key("gateway.body_bytes", Kind.COUNT, "Largest body of a request, in bytes.", 32 << 20),
+    Key("gateway.bodies_bytes", Kind.COUNT, "Bytes of all bodies under way.", 256 << 20),
+    Key("gateway.drain_seconds", Kind.SECONDS, "How long it still answers after a signal to stop."),
     Key("gateway.head_seconds", Kind.SECONDS, "How long the head of a request may take.", Decimal(20)),
     Key("gateway.body_seconds", Kind.SECONDS, "How long its body may take.", Decimal(60)),
     Key("gateway.send_seconds", Kind.SECONDS, "How long a client may read nothing.", Decimal(60)),

@@ -11,6 +11,7 @@ from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.settings import WhenAway
 from tokenbox.ledger.cost import cost_at_most, cost_of
 from tokenbox.ledger.quota import Bucket, Level, Take, Unit, nanodollars
+from tokenbox.store.owners import OwnerKind
 from tokenbox.store.quotas import QuotaExceeded, QuotaStoreError
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class QuotaAccounts:
         account = Account([], [], now)
         assert request.call is not None  # noqa: S101  # read before
         assert request.verdict is not None  # noqa: S101  # judged before
-        price = self._dearest(request.call, now, request.verdict.counted.count.at_most)
+        price = self._dearest(request.call, now, request.verdict.input_at_most)
         account.takes = self._takes(request, grant, price, now)
         account.levels = await self._taken(request.key, account, now)
         try:
@@ -98,8 +99,8 @@ class QuotaAccounts:
         assert call is not None and verdict is not None and grant.key_id is not None  # noqa: S101, PT018
         output = verdict.reserved * call.choices
         takes = []
-        for quota in grant.quotas:
-            bucket = Bucket.at(grant.key_id, quota, now)
+        for owner, quota in grant.quotas:
+            bucket = Bucket.at(owner, quota, now)
             if quota.unit is Unit.TOKENS:
                 takes.append(Take(bucket, verdict.input_at_most + output))
                 continue
@@ -156,13 +157,15 @@ def exceeded(error: QuotaExceeded, now: datetime) -> Refusal:
     headers = [*limit_headers(level, now), (b"retry-after", str(wait).encode())]
     if never or wait > _PATIENCE_SECONDS:
         headers.append((b"x-should-retry", b"false"))
+    owner = level.bucket.key_id.partition(":")[0]
+    whose = owner if owner in set(OwnerKind) else "key"
     what = "tokens" if quota.unit is Unit.TOKENS else "dollars"
     advice = "Ask for less at once" if never else f"Try again in {wait} seconds, or ask for less"
     return Refusal(
         429,
         "quota_exceeded",
-        f"Rate limit reached: the quota of this key is {quota}, {_shown(level.left, quota.unit)} of it are "
-        f"left, and the request may use {_shown(error.amount, quota.unit)} {what} in all. "
+        f"Rate limit reached: the quota of this {whose} is {quota}, {_shown(level.left, quota.unit)} of it "
+        f"are left, and the request may use {_shown(error.amount, quota.unit)} {what} in all. "
         f"{advice}.",
         None,
         {

@@ -29,6 +29,7 @@ from tokenbox.gateway.asgi import (
     Headers,
     Incoming,
     Message,
+    PlainClient,
     Receive,
     Reply,
     Send,
@@ -47,19 +48,20 @@ from tokenbox.providers.framing import frame
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from tokenbox.gateway.bodies import Held
     from tokenbox.gateway.services import Grant, Services
     from tokenbox.models import ModelFigures, ModelUse
 
 _MAX_REQUEST_ID = 128
 
 
-class Gateway:
-    """The application. ``services`` is what it asks: who may enter, what fits, who answers."""
+class Application:
+    """Routes of our own, as an ASGI application. ``services`` hears of mistakes."""
 
     def __init__(self, services: Services) -> None:
         self.services = services
         self.routes: dict[tuple[str, str], Callable[[Incoming, str], Awaitable[Reply]]] = {}
-        self._paths = set(PROTOCOLS)
+        self._paths: set[str] = set()
 
     def add(self, method: str, path: str, handler: Callable[[Incoming, str], Awaitable[Reply]]) -> None:
         """A route of our own; ``handler`` gets the request and its id."""
@@ -67,17 +69,15 @@ class Gateway:
         self._paths.add(path)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self._lifespan(receive, send)
-            return
-        if scope["type"] != "http":
-            return
-        incoming = Incoming.of(scope, receive)
-        request_id = _request_id(incoming)
-        protocol = PROTOCOLS.get(incoming.path) if incoming.method == "POST" else None
-        if protocol is not None:
-            await Request(self.services, incoming, send, request_id).run()
-            return
+        if scope["type"] == "websocket":  # there is none: a close before the handshake is a 403
+            await receive()
+            await send({"type": "websocket.close", "code": 1000})
+        elif scope["type"] == "http":
+            incoming = Incoming.of(scope, receive)
+            await self.answer(incoming, send, _request_id(incoming))
+
+    async def answer(self, incoming: Incoming, send: Send, request_id: str) -> None:
+        """Answer by one of the routes."""
         style = Style.ANTHROPIC if incoming.path.startswith("/v1/messages") else Style.OPENAI
         try:
             reply = await self._own(incoming, request_id)
@@ -90,6 +90,7 @@ class Gateway:
         await replace(reply, headers=(*reply.headers, (b"x-request-id", request_id.encode()))).send(send)
 
     async def _own(self, incoming: Incoming, request_id: str) -> Reply:
+        """The answer of a route. Raises :class:`Refusal` where there is none."""
         # The server leaves out the body of an answer to HEAD.
         method = "GET" if incoming.method == "HEAD" else incoming.method
         handler = self.routes.get((method, self._listed(incoming.path)))
@@ -126,6 +127,26 @@ class Gateway:
     @staticmethod
     def _posts(path: str) -> set[str]:
         return {"POST"} if path in PROTOCOLS else set()
+
+
+class Gateway(Application):
+    """The gateway. ``services`` is what it asks: who may enter, what fits, who answers."""
+
+    def __init__(self, services: Services) -> None:
+        super().__init__(services)
+        self._paths |= set(PROTOCOLS)
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+    async def answer(self, incoming: Incoming, send: Send, request_id: str) -> None:
+        if incoming.method == "POST" and incoming.path in PROTOCOLS:
+            await Request(self.services, incoming, send, request_id).run()
+        else:
+            await super().answer(incoming, send, request_id)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:
@@ -200,28 +221,39 @@ class Request:
         return None
 
     async def _run(self) -> None:
-        services, limits = self.services, self.services.settings.limits
+        services = self.services
         grant = self.grant = await services.door.admit(self.incoming)
         check_query(self.incoming.query)
-        data = await self.incoming.body(limits.body, limits.body_seconds)
-        with Presence(self.incoming.client, self.outcome):
-            call = self.call = self.asked = await read_in_time(
-                data, lambda: read_call(self.protocol, data, limits, grant.client_auth)
+        with services.bodies.hold() as held:
+            data = await self.incoming.body(
+                services.settings.limits.body, services.settings.limits.body_seconds, held
             )
-            for model in call.models:
-                grant.check(model)
-            mode = self._mode(grant, call.model)
-            upstream = self.upstream = await services.models.upstream_of(call.model)
-            verdict = self.verdict = await self._judged(call, upstream, mode)
-            self.first = verdict.counted.count
-            if mode is not Mode.OBSERVE and not verdict.fits:
-                call = self.call = await self._fitted(call, upstream, verdict, grant)
-            if grant.quotas:
-                call, self.verdict = with_output_limit(call, self.verdict, upstream.heeded_limits(call))
-                self.call = call
-            await self._proven(None)
-            async with services.accounts.reserved(self, grant) as account:
-                await self._answered(call, upstream, grant, account)
+            with Presence(self.incoming.client, self.outcome):
+                upstream = await self._decided(data, grant, held)
+                del data
+                async with services.accounts.reserved(self, grant) as account:
+                    await self._answered(upstream, grant, account, held)
+
+    async def _decided(self, data: bytes, grant: Grant, held: Held) -> Upstream:
+        """Read it, judge it, and make it fit: who answers. Raises :class:`Refusal` where nobody may."""
+        services, limits = self.services, self.services.settings.limits
+        held.values(data)
+        call = self.call = self.asked = await read_in_time(
+            data, lambda: read_call(self.protocol, data, limits, grant.client_auth)
+        )
+        for model in call.models:
+            grant.check(model)
+        mode = self._mode(grant, call.model)
+        upstream = self.upstream = await services.models.upstream_of(call.model)
+        verdict = self.verdict = await self._judged(call, upstream, mode)
+        self.first = verdict.counted.count
+        if mode is not Mode.OBSERVE and not verdict.fits:
+            call = self.call = await self._fitted(call, upstream, verdict, grant)
+        if grant.quotas:
+            call, self.verdict = with_output_limit(call, self.verdict, upstream.heeded_limits(call))
+            self.call = call
+        await self._proven(None)
+        return upstream
 
     # The steps of the way.
 
@@ -285,17 +317,25 @@ class Request:
         self.verdict = replace(verdict, counted=replace(verdict.counted, parts=parts))
         return self.verdict
 
-    async def _answered(self, call: Call, upstream: Upstream, grant: Grant, account: Any) -> None:  # noqa: ANN401
+    async def _answered(self, upstream: Upstream, grant: Grant, account: Any, held: Held) -> None:  # noqa: ANN401
         """Send it on and pass the answer back."""
         assert self.verdict is not None  # noqa: S101  # judged before
-        body, hide_usage = self.services.asking.body_for(call, upstream)
+        assert self.call is not None  # noqa: S101  # read before
+        body, hide_usage = self.services.asking.body_for(self.call, upstream)
+        # Of the body nothing is kept but what is sent: an object of many values is many times as large.
+        call = self.call = self.call.without_body()
+        self.asked = None
+        held.only(len(body))
         headers = upstream.forwarded(self.incoming.headers, grant.client_auth)
         headers.append((b"x-request-id", self.request_id.encode()))
         async with upstream.place():
             self.services.began(self)
             self.was_sent = True
+            self.outcome.sent = time.monotonic()
             try:
                 answer = await upstream.open(self.protocol.path, self.incoming.query, headers, body)
+                del body
+                held.only(0)
             except Unreachable:
                 self.outcome.used_nothing = True
                 raise
@@ -397,8 +437,12 @@ class Presence:
     def __enter__(self) -> None:
         self._task = asyncio.current_task()
         self._client.on_gone = self._gone
+        if isinstance(self._client, PlainClient):
+            self._client.watch()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(self._client, PlainClient):
+            self._client.stop()
         # The next request on this connection may have begun: this one was answered, and still settles.
         if self._client.on_gone == self._gone:
             self._client.on_gone = None

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
 from tokenbox.errors import TokenboxError
+
+if TYPE_CHECKING:
+    from tokenbox.gateway.bodies import Held
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -57,6 +61,34 @@ class Client(Protocol):
 
 _UTF_8 = re.compile(rb"""charset="?(?:utf-?8|us-ascii)"?(?![^\s;,"])""")
 
+
+class PlainClient:
+    """The connection of a request under a server that tells of nothing: asked, it says when it has ended.
+
+    Fulfils :class:`Client`.
+    """
+
+    def __init__(self, receive: Receive) -> None:
+        self.on_gone: Callable[[], None] | None = None
+        self.is_late = False
+        self._receive = receive
+        self._watching: asyncio.Task[None] | None = None
+
+    def watch(self) -> None:
+        """Call ``on_gone`` when the connection ends. Of a request whose body was read."""
+        self._watching = asyncio.get_running_loop().create_task(self._watch())
+
+    def stop(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+
+    async def _watch(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        if self.on_gone is not None:
+            self.on_gone()
+
+
 # Where the server puts it in a request's scope.
 CLIENT = "tokenbox.client"
 
@@ -75,12 +107,13 @@ class Incoming:
 
     @classmethod
     def of(cls, scope: Message, receive: Receive) -> Incoming:
+        client = (scope.get("extensions") or {}).get(CLIENT)
         return cls(
             scope["method"],
             scope["path"],
-            scope["query_string"],
-            _by_name(scope["headers"]),
-            scope["extensions"][CLIENT],
+            scope.get("query_string", b""),
+            _by_name(list(map(tuple, scope["headers"]))),
+            PlainClient(receive) if client is None else client,
             receive,
         )
 
@@ -89,8 +122,8 @@ class Incoming:
         value = self.headers.get(name)
         return None if value is None else value.decode("latin-1").strip()
 
-    async def body(self, limit: int, seconds: float) -> bytes:
-        """The whole body, for which the server waits so many seconds.
+    async def body(self, limit: int, seconds: float, held: Held | None = None) -> bytes:
+        """The whole body, for which the server waits so many seconds; ``held`` is told of each piece.
 
         Raises what :data:`BODY_PROBLEMS` has, and :class:`ClientGone`.
         """
@@ -107,14 +140,22 @@ class Incoming:
             raise self._too_large(limit)
         pieces: list[bytes] = []
         size = 0
+        due = asyncio.get_running_loop().time() + seconds
         while not self._ended:
-            message = await self._receive()
+            try:
+                # Our own server says that the body is late; with another, we look ourselves.
+                async with asyncio.timeout_at(due if isinstance(self.client, PlainClient) else None):
+                    message = await self._receive()
+            except TimeoutError:
+                self.client.is_late, message = True, {"type": "http.request", "more_body": True}
             if message["type"] == "http.disconnect":
                 raise ClientGone
             piece = message.get("body", b"")
             size += len(piece)
             if size > limit:
                 raise self._too_large(limit)
+            if held is not None:
+                held.more(len(piece))
             pieces.append(piece)
             self._ended = not message.get("more_body", False)
             if self.client.is_late and not self._ended:

@@ -18,14 +18,16 @@ from tokenbox.catalog import price as catalog_price
 from tokenbox.conversation.calibration import Calibration
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.accounts import QuotaAccounts
-from tokenbox.gateway.app import Gateway
+from tokenbox.gateway.app import Application, Gateway
 from tokenbox.gateway.asking import AskForUsage
+from tokenbox.gateway.bodies import Bodies
 from tokenbox.gateway.books import Books
 from tokenbox.gateway.counting import RequestCounting
 from tokenbox.gateway.door import KeyDoor
 from tokenbox.gateway.fitting import PolicyFitting
 from tokenbox.gateway.metrics import Metrics
 from tokenbox.gateway.models import UpstreamModels
+from tokenbox.gateway.peers import Peers
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.routes import Routes
 from tokenbox.gateway.services import NoAccounts, OpenDoor
@@ -79,6 +81,10 @@ class Stores:
             raise
 
 
+# How long what ``/readyz`` found holds.
+READY_SECONDS = 1.0
+
+
 def now() -> datetime:
     return datetime.now(UTC)
 
@@ -86,7 +92,11 @@ def now() -> datetime:
 class Standing:
     """The services of a running gateway. Fulfils :class:`~tokenbox.gateway.services.Services`."""
 
-    def __init__(self, settings: Settings, stores: Stores, log: Log) -> None:
+    def __init__(
+        self, settings: Settings, stores: Stores, log: Log, workers_folder: Path | None = None
+    ) -> None:
+        """``workers_folder``: where the workers of one gateway find each other; None for the only one."""
+        self.workers_folder = workers_folder
         self.settings = settings
         self.stores = stores
         self.log = log
@@ -96,6 +106,10 @@ class Standing:
         self.fitting = PolicyFitting(self.counting, ModelSummaries(self), settings.fit, settings.low_water)
         self.bundles = bundles_of(settings)
         self.asking = AskForUsage()
+        self.bodies = Bodies(settings.limits.bodies)
+        self.peers: Peers | None = None
+        self._ready: tuple[float, dict[str, dict[str, Any]]] | None = None
+        self._checking: asyncio.Task[dict[str, dict[str, Any]]] | None = None
         self.upstreams: Sequence[Upstream] = ()
         self.models: UpstreamModels
         self.door: Door = OpenDoor()
@@ -120,8 +134,14 @@ class Standing:
         self._gauges()
         self.log.write("started", upstreams=[upstream.name for upstream in self.upstreams])
 
+        if self.workers_folder is not None:
+            self.peers = Peers(self.workers_folder, self.metrics.snapshot)
+            await self.peers.open()
+
     async def close(self) -> None:
         """After the last request: everything that was recorded is drained, as far as the store takes it."""
+        if self.peers is not None:
+            self.peers.close()
         with suppress(TokenboxError):
             await self.quotas.close()
         await asyncio.to_thread(self.books.stop)
@@ -149,6 +169,7 @@ class Standing:
         self.upstreams = upstreams
         self.models.become(settings, upstreams)
         self.fitting.become(settings.fit, settings.low_water)
+        self._gauges()
         self.log.write("reloaded", upstreams=[upstream.name for upstream in upstreams])
 
     # What requests ask.
@@ -234,7 +255,22 @@ class Standing:
     # What its own routes ask.
 
     async def checks(self) -> dict[str, dict[str, Any]]:
-        """Whether what it needs is there."""
+        """Whether what it needs is there, as of this second: however many ask, each is asked once."""
+        if self._ready is not None and time.monotonic() - self._ready[0] < READY_SECONDS:
+            return self._ready[1]
+        if self._checking is None or self._checking.done():
+            self._checking = asyncio.get_running_loop().create_task(self._checked())
+        return await asyncio.shield(self._checking)
+
+    def drain(self) -> None:
+        """It is about to stop: whoever asks whether it is ready hears that it is not."""
+        self._ready = (float("inf"), {"stopping": {"ok": False}})
+
+    async def page(self) -> bytes:
+        """The figures of all workers, for Prometheus."""
+        return self.metrics.page(() if self.peers is None else await self.peers.snapshots())
+
+    async def _checked(self) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
         for upstream in self.upstreams:
             status, _ = await upstream.look("/v1/models")
@@ -245,6 +281,7 @@ class Standing:
         except TokenboxError as error:
             found["quotas"] = {"ok": False, "error": error.code}
         found["ledger"] = {"ok": self.books.failures == 0, "files_waiting": self.books.waiting}
+        self._ready = (time.monotonic(), found)
         return found
 
     async def upstream_models(self, upstream: Upstream, grant: Grant) -> list[dict[str, Any]]:
@@ -289,20 +326,11 @@ class Standing:
 
     def _gauges(self) -> None:
         for upstream in self.upstreams:
-            name = upstream.name
-            self.metrics.gauge(
-                "upstream_running", "Requests at an upstream.", partial(_running, upstream), upstream=name
-            )
-            self.metrics.gauge(
-                "upstream_waiting",
-                "Requests that wait for a place.",
-                partial(_waiting, upstream),
-                upstream=name,
-            )
-        self.metrics.gauge(
-            "spool_files_waiting", "Files not drained into the store.", lambda: self.books.waiting
-        )
-        self.metrics.gauge("tasks", "Tasks of the event loop.", lambda: len(asyncio.all_tasks(self._loop)))
+            self.metrics.gauge("upstream_running", partial(_running, upstream), upstream.name)
+            self.metrics.gauge("upstream_waiting", partial(_waiting, upstream), upstream.name)
+        self.metrics.gauge("spool_files_waiting", lambda: self.books.waiting)
+        self.metrics.gauge("bodies_bytes", lambda: self.bodies.used)
+        self.metrics.gauge("tasks", lambda: len(asyncio.all_tasks(self._loop)))
 
 
 def bundles_of(settings: Settings) -> Bundles | None:
@@ -335,9 +363,21 @@ def _price(model: str, on: date) -> Price | None:
     return catalog_price(model, on=on)
 
 
-def gateway_of(settings: Settings, stores: Stores, log: Log) -> tuple[Gateway, Standing]:
+def gateway_of(
+    settings: Settings, stores: Stores, log: Log, workers_folder: Path | None = None
+) -> tuple[Gateway, Standing]:
     """The application and its services."""
-    standing = Standing(settings, stores, log)
+    standing = Standing(settings, stores, log, workers_folder)
     gateway = Gateway(standing)
-    Routes(standing).add_to(gateway)
+    Routes(standing).add_to(gateway, operating=settings.admin_port is None)
     return gateway, standing
+
+
+def admin_of(standing: Standing) -> Application:
+    """What the operator asks, as an application of its own."""
+    from tokenbox.gateway.admin import Admin  # noqa: PLC0415  # where there is a port for it
+
+    app = Application(standing)
+    Routes(standing).add_operating_to(app)
+    Admin(standing).add_to(app)
+    return app

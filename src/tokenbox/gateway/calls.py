@@ -96,6 +96,10 @@ class Call:
         options = self.body.get("stream_options")
         return isinstance(options, dict) and options.get("include_usage") is True
 
+    def without_body(self) -> Call:
+        """What is still needed of it once it was sent."""
+        return replace(self, body={}, data=b"")
+
     def with_body(self, body: dict[str, Any]) -> Call:
         """The same call with another body."""
         data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")

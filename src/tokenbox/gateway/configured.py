@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # Where `tokenbox proof` looks.
 PROOFS = ".tokenbox/proof"
 _POLICY = ("max_ctx", "reserve_out", "headroom", "tokenizer", "mode")
+_SHORTEST_ADMIN_KEY = 16
 # As Limits has them.
 _SECONDS = ("head_seconds", "body_seconds", "send_seconds", "idle_seconds", "total_seconds")
 _ROUTES = {protocol.name: path for path, protocol in PROTOCOLS.items()}
@@ -49,6 +50,7 @@ def settings_from(
     keys = config.value("gateway.keys")
     database = _text(config, "gateway.database") or _text(config, "store.database")
     state = _text(config, "gateway.state")
+    admin_port = config.value("gateway.admin_port")
     port, low_water, body = (config.value(f"gateway.{name}") for name in ("port", "low_water", "body_bytes"))
     seconds: dict[str, Any] = {name: float(str(config.value(f"gateway.{name}"))) for name in _SECONDS}
     return Settings(
@@ -57,9 +59,19 @@ def settings_from(
         modes=_modes(config),
         models={name: _model(config, name) for name in config.names("models")},
         default_model=_model(config, None),
-        limits=replace(Limits(), body=int(str(body)), **seconds),
+        limits=replace(
+            Limits(),
+            body=int(str(body)),
+            bodies=int(str(config.value("gateway.bodies_bytes"))),
+            drain_seconds=float(_text(config, "gateway.drain_seconds") or 0),
+            **seconds,
+        ),
         host=host,
         port=int(str(port)),
+        workers=int(str(config.value("gateway.workers"))),
+        admin_host=_text(config, "gateway.admin_host") or "127.0.0.1",
+        admin_port=None if admin_port is None else int(str(admin_port)),
+        admin_key=_admin_key(config, env),
         low_water=cast("LowWater", low_water),
         proof=str(Path(folder) / PROOFS) if config.value("proof.write") is True else None,
         proof_texts=config.value("proof.texts") is True,
@@ -74,6 +86,21 @@ def settings_from(
         when_away=WhenAway(str(config.value("gateway.when_away"))),
         prices=config.catalog_prices(),
     )
+
+
+def _admin_key(config: Config, env: Mapping[str, str]) -> str | None:
+    variable = _text(config, "gateway.admin_key_env")
+    if variable is None:
+        return None
+    key = env.get(variable, "").strip()
+    if len(key) < _SHORTEST_ADMIN_KEY:
+        raise ConfigError(
+            f"gateway.admin_key_env names {variable}, which has {len(key)} characters. Set it to a secret of "
+            f"{_SHORTEST_ADMIN_KEY} characters or more.",
+            code=Code.BAD_VALUE,
+            key="gateway.admin_key_env",
+        )
+    return key
 
 
 def _text(config: Config, key: str) -> str | None:

@@ -54,7 +54,7 @@ class KeyDoor:
         modes = frozenset(Mode(mode) for mode in key.modes) if key.modes else frozenset(Mode)
         # The first mode of a key that may not do all is its own.
         own = Mode(key.modes[0]) if key.modes else None
-        return Grant(key.id, modes, own, quotas=key.quotas, key=key)
+        return Grant(key.id, modes, own, quotas=key.limits, key=key)
 
     async def _find(self, secret: str) -> GatewayKey | None:
         digest, now = digest_of(secret), time.monotonic()

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Gauge, generate_latest
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from prometheus_client.metrics_core import Metric
 
     from tokenbox.gateway.refusals import Refusal
     from tokenbox.gateway.services import Attempt
 
-_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+# What a gateway adds is far below a millisecond.
+OVERHEAD = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5, 30)
+
+
+# What one process has of a metric, as JSON: its labels, and the figures.
+Row = tuple[Sequence[str], Sequence[float]]
+Snapshot = Mapping[str, Sequence[Row]]
 
 
 class Sums:
@@ -27,49 +35,102 @@ class Sums:
     """
 
     def __init__(self, name: str, about: str, *labels: str) -> None:
-        self._name, self._about, self._labels = name, about, labels
+        self.name, self._about, self._labels = name, about, labels
         self._sums: dict[tuple[str, ...], float] = {} if labels else {(): 0}
 
     def add(self, amount: float, *labels: str) -> None:
         self._sums[labels] = self._sums.get(labels, 0) + amount
 
+    def rows(self) -> list[Row]:
+        return [(labels, (value,)) for labels, value in self._sums.items()]
+
+    def merge(self, rows: Sequence[Row]) -> None:
+        for labels, (value,) in rows:
+            self.add(value, *labels)
+
     def collect(self) -> Iterator[Metric]:
-        family = CounterMetricFamily(f"tokenbox_{self._name}", self._about, labels=self._labels)
+        family = CounterMetricFamily(f"tokenbox_{self.name}", self._about, labels=self._labels)
         for labels, value in self._sums.items():
             family.add_metric(labels, value)
         yield family
 
 
 class Seconds:
-    """How long something took, by labels: how often in each of ``_SECONDS``, and in all."""
+    """How long something took, by labels: how often in each of ``bounds``, and in all."""
 
-    def __init__(self, name: str, about: str, *labels: str) -> None:
-        self._name, self._about, self._labels = name, about, labels
-        self._counts: dict[tuple[str, ...], list[int]] = {}
-        self._sums: dict[tuple[str, ...], float] = {}
+    def __init__(self, name: str, about: str, *labels: str, bounds: Sequence[float] = SECONDS) -> None:
+        self.name, self._about, self._labels, self._bounds = name, about, labels, bounds
+        self._counts: dict[tuple[str, ...], list[float]] = {}  # the last is the sum of the seconds
 
     def add(self, seconds: float, *labels: str) -> None:
         counts = self._counts.get(labels)
         if counts is None:
-            counts = self._counts[labels] = [0] * (len(_SECONDS) + 1)
-        counts[bisect_left(_SECONDS, seconds)] += 1
-        self._sums[labels] = self._sums.get(labels, 0.0) + seconds
+            counts = self._counts[labels] = [0] * (len(self._bounds) + 2)
+        counts[bisect_left(self._bounds, seconds)] += 1
+        counts[-1] += seconds
+
+    def rows(self) -> list[Row]:
+        return [(labels, counts) for labels, counts in self._counts.items()]
+
+    def merge(self, rows: Sequence[Row]) -> None:
+        for labels, more in rows:
+            counts = self._counts.setdefault(tuple(labels), [0] * len(more))
+            self._counts[tuple(labels)] = [one + other for one, other in zip(counts, more, strict=True)]
 
     def collect(self) -> Iterator[Metric]:
-        family = HistogramMetricFamily(f"tokenbox_{self._name}", self._about, labels=self._labels)
-        ends = [*map(str, map(float, _SECONDS)), "+Inf"]
+        family = HistogramMetricFamily(f"tokenbox_{self.name}", self._about, labels=self._labels)
+        ends = [*map(str, map(float, self._bounds)), "+Inf"]
         for labels, counts in self._counts.items():
-            buckets = list(zip(ends, map(float, accumulate(counts)), strict=True))
-            family.add_metric(labels, buckets, self._sums[labels])
+            buckets = list(zip(ends, map(float, accumulate(counts[:-1])), strict=True))
+            family.add_metric(labels, buckets, counts[-1])
         yield family
+
+
+class Gauges:
+    """Figures that are looked up when they are asked for. ``shared``: every worker sees the same one."""
+
+    def __init__(self, name: str, about: str, *labels: str, shared: bool = False) -> None:
+        self.name, self._about, self._labels, self._shared = name, about, labels, shared
+        self._values: dict[tuple[str, ...], Callable[[], float]] = {}
+        self._others: dict[tuple[str, ...], float] = {}
+
+    def set(self, value: Callable[[], float], *labels: str) -> None:
+        self._values[labels] = value
+
+    def rows(self) -> list[Row]:
+        return [(labels, (value(),)) for labels, value in self._values.items()]
+
+    def merge(self, rows: Sequence[Row]) -> None:
+        for names, (value,) in rows:
+            labels = tuple(names)
+            before = self._others.get(labels, 0)
+            self._others[labels] = max(before, value) if self._shared else before + value
+
+    def collect(self) -> Iterator[Metric]:
+        family = GaugeMetricFamily(f"tokenbox_{self.name}", self._about, labels=self._labels)
+        for labels, value in self._others.items():
+            family.add_metric(labels, value)
+        yield family
+
+
+_WHERE = ("route", "upstream")
+_GAUGES = (
+    ("upstream_running", "Requests at an upstream.", "upstream"),
+    ("upstream_waiting", "Requests that wait for a place.", "upstream"),
+    ("spool_files_waiting", "Files not drained into the store."),
+    ("bodies_bytes", "Bytes of bodies of requests under way."),
+    ("tasks", "Tasks of the event loop."),
+    ("build_info", "The version, as a label.", "version"),
+)
+_SHARED = ("spool_files_waiting", "build_info")
 
 
 class Metrics:
     """The figures of one process. ``version`` is tokenbox's."""
 
     def __init__(self, version: str) -> None:
-        self.registry = CollectorRegistry()
-        self._gauges: dict[str, Gauge] = {}
+        self._version = version
+        self._all: dict[str, Sums | Seconds | Gauges] = {}
         self._requests = self._sums(
             "requests", "Requests, by how they ended.", "route", "upstream", "status", "mode"
         )
@@ -98,22 +159,31 @@ class Metrics:
             "upstream",
         )
         self._mistakes = self._sums("mistakes", "Requests that failed by a mistake in tokenbox.")
-        self._seconds = Seconds(
-            *("request_seconds", "From the head of the request to the last byte of the answer."),
-            *("route", "upstream"),
+        self._seconds = self._timed(
+            Seconds("request_seconds", "From the head of a request to the end of its answer.", *_WHERE)
         )
-        self.registry.register(self._seconds)
-        info = Gauge("tokenbox_build_info", "The version, as a label.", ["version"], registry=self.registry)
-        info.labels(version).set(1)
-
-    def gauge(self, name: str, about: str, value: Callable[[], float], **labels: str) -> None:
-        """A figure that is looked up when it is asked for."""
-        gauge = self._gauges.get(name)
-        if gauge is None:
-            gauge = self._gauges[name] = Gauge(
-                f"tokenbox_{name}", about, sorted(labels), registry=self.registry
+        self._first = self._timed(
+            Seconds(
+                "time_to_first_token_seconds", "From the head of a request to the first byte sent.", *_WHERE
             )
-        (gauge.labels(**labels) if labels else gauge).set_function(value)
+        )
+        self._overhead = self._timed(
+            Seconds(
+                "overhead_seconds",
+                "What the gateway adds: from the head of a request until it is sent on.",
+                *_WHERE,
+                bounds=OVERHEAD,
+            )
+        )
+        for name, about, *labels in _GAUGES:
+            self._all[name] = Gauges(name, about, *labels, shared=name in _SHARED)
+        self.gauge("build_info", lambda: 1, version)
+
+    def gauge(self, name: str, value: Callable[[], float], *labels: str) -> None:
+        """Where to look up one of ``_GAUGES``."""
+        gauge = self._all[name]
+        assert isinstance(gauge, Gauges)  # noqa: S101  # one of the table
+        gauge.set(value, *labels)
 
     def observe(self, request: Attempt, refusal: Refusal | None, seconds: float) -> None:
         route, outcome, verdict = request.category, request.outcome, request.verdict
@@ -121,6 +191,10 @@ class Metrics:
         mode = "" if verdict is None else verdict.mode.value
         self._requests.add(1, route, upstream, str(outcome.status), mode)
         self._seconds.add(seconds, route, upstream)
+        if outcome.first_byte is not None:
+            self._first.add(outcome.first_byte - request.started_at, route, upstream)
+        if outcome.sent is not None:
+            self._overhead.add(outcome.sent - request.started_at, route, upstream)
         if refusal is not None:
             self._refusals.add(1, route, refusal.code)
         usage = outcome.usage
@@ -150,10 +224,26 @@ class Metrics:
     def mistake(self) -> None:
         self._mistakes.add(1)
 
-    def page(self) -> bytes:
-        return generate_latest(self.registry)
+    def snapshot(self) -> Snapshot:
+        """All figures of this process, as JSON."""
+        return {name: metric.rows() for name, metric in self._all.items()}
+
+    def page(self, others: Iterable[Snapshot] = ()) -> bytes:
+        """The page for Prometheus: the sums of this process and of ``others``, which are its workers."""
+        whole = Metrics(self._version)
+        for snapshot in (self.snapshot(), *others):
+            for name, rows in snapshot.items():
+                if name in whole._all:  # another version may have others
+                    whole._all[name].merge(rows)
+        registry = CollectorRegistry()
+        for metric in whole._all.values():
+            registry.register(metric)
+        return generate_latest(registry)
 
     def _sums(self, name: str, about: str, *labels: str) -> Sums:
-        sums = Sums(name, about, *labels)
-        self.registry.register(sums)
+        sums = self._all[name] = Sums(name, about, *labels)
         return sums
+
+    def _timed(self, seconds: Seconds) -> Seconds:
+        self._all[seconds.name] = seconds
+        return seconds

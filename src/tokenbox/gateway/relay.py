@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ class Outcome:
 
     ``begun``: the head was sent; ``ended``: so was the last byte; ``complete``: and nothing was wrong.
     ``left``: the client was gone before that. ``used_nothing``: the upstream refused it, or never got it.
+    ``sent``, ``first_byte``: when it went to the upstream, and when the answer began, by the monotonic clock.
     """
 
     status: int = 0
@@ -43,6 +45,8 @@ class Outcome:
     begun: bool = False
     ended: bool = False
     left: bool = False
+    sent: float | None = None
+    first_byte: float | None = None
     used_nothing: bool = False
 
 
@@ -169,6 +173,7 @@ class Relay:
         if self.outcome.begun:
             return
         self.outcome.begun, self.outcome.status = True, status
+        self.outcome.first_byte = time.monotonic()
         ours = [*self.headers, *more]
         named = {name for name, _ in ours}
         theirs = [

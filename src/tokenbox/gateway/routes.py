@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from tokenbox.compose.requests import RequestCounter
     from tokenbox.gateway.admission import Counted
-    from tokenbox.gateway.app import Gateway
+    from tokenbox.gateway.app import Application, Gateway
     from tokenbox.gateway.asgi import Incoming
     from tokenbox.gateway.build import Standing
     from tokenbox.gateway.calls import Call, Headers
@@ -52,11 +52,18 @@ class Routes:
     def __init__(self, standing: Standing) -> None:
         self.standing = standing
 
-    def add_to(self, gateway: Gateway) -> None:
+    def add_operating_to(self, app: Application) -> None:
+        """What monitors ask: on a port of its own, where there is one."""
+        app.add("GET", "/healthz", self.healthz)
+        app.add("GET", "/readyz", self.readyz)
+        app.add("GET", "/metrics", self.metrics)
+
+    def add_to(self, gateway: Gateway, *, operating: bool = True) -> None:
+        """All routes; ``operating``: also what monitors ask."""
+        if operating:
+            self.add_operating_to(gateway)
         for method, path, handler in (
             ("GET", "/healthz", self.healthz),
-            ("GET", "/readyz", self.readyz),
-            ("GET", "/metrics", self.metrics),
             ("GET", "/openapi.json", self.openapi),
             ("GET", MODELS, self.models),
             ("GET", f"{MODELS}/{{model}}", self.model),
@@ -88,7 +95,7 @@ class Routes:
         )
 
     async def metrics(self, incoming: Incoming, request_id: str) -> Reply:
-        return Reply(200, self.standing.metrics.page(), (), _PROMETHEUS)
+        return Reply(200, await self.standing.page(), (), _PROMETHEUS)
 
     async def openapi(self, incoming: Incoming, request_id: str) -> Reply:
         from tokenbox.gateway.openapi import document  # noqa: PLC0415  # on request

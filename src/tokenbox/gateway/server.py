@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-    from tokenbox.gateway.app import Gateway
+    from tokenbox.gateway.app import Application
     from tokenbox.gateway.settings import Limits
 
 _TOO_LARGE = (
@@ -238,15 +238,13 @@ class Lingering:
         self._protocol.close_when_read()
 
 
-def config_of(app: Gateway, limits: Limits, host: str, port: int) -> uvicorn.Config:
+def config_of(app: Application, limits: Limits, *, lifespan: Literal["on", "off"] = "on") -> uvicorn.Config:
     """How the application is served. Nothing of a request is logged by the server itself."""
     return uvicorn.Config(
         app,
-        host=host,
-        port=port,
         http=type("Bounded", (BoundedProtocol,), {"limits": limits}),
         ws="none",
-        lifespan="on",
+        lifespan=lifespan,
         log_config=None,
         access_log=False,
         server_header=False,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tokenbox.compose.requests import Count
     from tokenbox.gateway.admission import Counted, Verdict
     from tokenbox.gateway.asgi import Headers, Incoming
+    from tokenbox.gateway.bodies import Bodies
     from tokenbox.gateway.calls import Call
     from tokenbox.gateway.protocols import Protocol as Api
     from tokenbox.gateway.relay import Outcome
@@ -34,14 +35,15 @@ class Grant:
     """What whoever asks may do.
 
     ``key_id`` is None without keys; ``client_auth`` is the client's own key, in the headers it came in: they
-    go to an upstream that has none of its own, and nowhere else.
+    go to an upstream that has none of its own, and nowhere else. ``quotas``: of the key, its user and its
+    team, each with the id under which it is counted.
     """
 
     key_id: str | None = None
     modes: frozenset[Mode] = frozenset(Mode)
     mode: Mode | None = None
     client_auth: tuple[tuple[bytes, bytes], ...] = field(default=(), repr=False)
-    quotas: tuple[Quota, ...] = ()
+    quotas: tuple[tuple[str, Quota], ...] = ()
     key: GatewayKey | None = None
 
     def allows(self, model: str) -> bool:
@@ -221,6 +223,8 @@ class Services(Protocol):
     def accounts(self) -> Accounts: ...
     @property
     def asking(self) -> Asking: ...
+    @property
+    def bodies(self) -> Bodies: ...
 
     async def open(self) -> None: ...
 

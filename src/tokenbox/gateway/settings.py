@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -49,6 +49,7 @@ class Limits:
     messages: int = 20_000
     depth: int = 100
     values: int = 1_000_000
+    bodies: int = 256 << 20
     head_seconds: float = 20.0
     body_seconds: float = 60.0
     send_seconds: float = 60.0
@@ -57,6 +58,7 @@ class Limits:
     total_seconds: float = 3600.0
     count_seconds: float = 30.0
     grace_seconds: float = 30.0
+    drain_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,10 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     host: str = "127.0.0.1"
     port: int = 8640
+    workers: int = 1
+    admin_host: str = "127.0.0.1"
+    admin_port: int | None = None
+    admin_key: str | None = field(default=None, repr=False)
     low_water: LowWater = 1
     fit: tuple[Fit, ...] = (Fit.EVICT,)
     summary_model: str | None = None
@@ -131,6 +137,25 @@ class Settings:
                 None,
             )
         return _NOTHING if own is None else own
+
+    def of_worker(self, number: int) -> Settings:
+        """What one of several workers may do: its share of the places at each upstream, and of the memory."""
+        if self.workers == 1:
+            return self
+        shares = [
+            replace(
+                upstream,
+                concurrency=_share(upstream.concurrency, number, self.workers),
+                queue=_share(upstream.queue, number, self.workers),
+            )
+            for upstream in self.upstreams
+        ]
+        bodies = max(self.limits.body, self.limits.bodies // self.workers)
+        return replace(self, upstreams=tuple(shares), limits=replace(self.limits, bodies=bodies))
+
+
+def _share(whole: int, number: int, workers: int) -> int:
+    return whole // workers + (number < whole % workers)
 
 
 _NOTHING = ModelSettings()

@@ -109,7 +109,10 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """One window of one quota of one key: what is counted together. ``ends`` is when it is forgotten."""
+    """One window of one quota of a key, a user or a team: what is counted together.
+
+    ``key_id`` is a key's id, or ``user:NAME`` or ``team:NAME``. ``ends`` is when it is forgotten.
+    """
 
     key_id: str
     quota: Quota

@@ -181,6 +181,7 @@ class LeasedQuotas:
         lease = self._leases.get(bucket.name)
         if lease is None:
             lease = self._leases[bucket.name] = Lease(bucket, uuid.uuid4().hex)
+        lease.bucket = bucket  # the operator may have changed its limit
         return lease
 
     async def _asked(self, lease: Lease, work: Coroutine[Any, Any, None]) -> None:

@@ -111,7 +111,23 @@ def gateway(transaction: Transaction) -> None:
         )""")
 
 
-MIGRATIONS: Sequence[Migration] = (calls, sessions, gateway)
+def owners(transaction: Transaction) -> None:
+    """Users and teams, and whose a key is."""
+    text = transaction.dialect.text
+    transaction.change(f"""
+        CREATE TABLE tokenbox_owners (
+            kind {text} NOT NULL,
+            name {text} NOT NULL,
+            models TEXT NOT NULL,
+            quotas TEXT NOT NULL,
+            created {text} NOT NULL,
+            PRIMARY KEY (kind, name)
+        )""")
+    for column in ("user_name", "team"):
+        transaction.change(f"ALTER TABLE tokenbox_keys ADD COLUMN {column} {text}")
+
+
+MIGRATIONS: Sequence[Migration] = (calls, sessions, gateway, owners)
 
 
 def migrate(database: Database, migrations: Sequence[Migration] = MIGRATIONS) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tokenbox.store.calls import Calls
     from tokenbox.store.database import Database
     from tokenbox.store.keys import Keys
+    from tokenbox.store.owners import Owners
     from tokenbox.store.sessions import Sessions
 
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -101,6 +102,12 @@ class Store:
         from tokenbox.store.keys import Keys  # noqa: PLC0415
 
         return Keys(self.database)
+
+    @property
+    def owners(self) -> Owners:
+        from tokenbox.store.owners import Owners  # noqa: PLC0415
+
+        return Owners(self.database)
 
     def close(self) -> None:
         self.database.close()
