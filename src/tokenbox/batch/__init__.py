@@ -35,13 +35,15 @@ def run(source: str | os.PathLike[str], output: str | os.PathLike[str], **option
     :func:`tokenbox.batch.runs.run`.
     """
     from tokenbox.batch.engines import EngineName  # noqa: PLC0415  # a plan alone needs no engines
-    from tokenbox.batch.plan import _one_of  # noqa: PLC0415
+    from tokenbox.batch.plan import one_of  # noqa: PLC0415
     from tokenbox.batch.runs import RunOptions  # noqa: PLC0415
     from tokenbox.batch.runs import run as run_plan  # noqa: PLC0415
+    from tokenbox.batch.shards import Format  # noqa: PLC0415
 
     how = {name: value for name, value in options.items() if name in _OF_RUN and value is not None}
-    if "engine" in how:
-        how["engine"] = _one_of(EngineName, how["engine"], "engine")
+    for name, kind in (("engine", EngineName), ("input_format", Format), ("output_format", Format)):
+        if name in how:
+            how[name] = one_of(kind, how[name], name)
     plan = BatchPlan.of(**{name: value for name, value in options.items() if name not in _OF_RUN})
     return run_plan(source, output, plan, RunOptions(**how))  # type: ignore[arg-type]  # checked where it is used
 

@@ -21,7 +21,7 @@ def join_parts(parts: Sequence[str], output: str, form: Format) -> str:
 
     Raises ``OSError``.
     """
-    with storage_of(output).create(output) as file:
+    with storage_of(output).create(output, sync=True) as file:
         if form is Format.PARQUET:
             _join_columns(parts, file)
         else:

@@ -115,7 +115,7 @@ class BatchPlan:
         given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
         for name, kind in (("task", Task), ("decisions", Decisions), ("policy", Policy)):
             if name in given:
-                given[name] = _one_of(kind, given[name], name)
+                given[name] = one_of(kind, given[name], name)
         if "keep" in given:
             given["keep"] = tuple(given["keep"])
         plan = cls(**given)
@@ -180,7 +180,7 @@ def plan_of(record: Mapping[str, object], **also: object) -> BatchPlan:
     return BatchPlan.of(**{**record, **also})
 
 
-def _one_of(kind: type[StrEnum], value: object, name: str) -> StrEnum:
+def one_of(kind: type[StrEnum], value: object, name: str) -> StrEnum:
     try:
         return kind(str(value))
     except ValueError:

@@ -33,13 +33,13 @@ _DIGITS = 4_000
 
 
 class ShardReader:
-    """Reads a shard once. ``digest`` and ``schema`` (Arrow's, of Parquet) are there after the last row."""
+    """Reads a shard once. ``digest`` is there after the last row; ``types``, of Parquet, after the first."""
 
     def __init__(self, shard: Shard, *, max_row: int = MAX_ROW) -> None:
         self._shard = shard
         self._max_row = max_row
         self._sum = hashlib.sha256(f"{shard.format}\n".encode())
-        self.schema: Any = None
+        self.types: dict[str, Any] = {}
 
     @property
     def digest(self) -> str:
@@ -132,7 +132,7 @@ class ShardReader:
         shard, place = self._shard, 0
         with storage_of(self._file).open(self._file) as file:
             parquet = pyarrow_parquet().ParquetFile(file)
-            self.schema = parquet.schema_arrow
+            self.types = {field.name: field.type for field in parquet.schema_arrow}
             # Small batches: a column of a large one would pass the 2 GiB that Arrow's text may have.
             batches = parquet.iter_batches(CHUNK_ROWS, [shard.group], use_threads=False)
             for batch in batches:
@@ -196,6 +196,8 @@ _READERS: Mapping[Format, Callable[[ShardReader], Iterator[Chunk]]] = {
     Format.FILES: ShardReader._text_chunks,  # noqa: SLF001
 }
 _BLANK = b" \t\r\n"
+_SPACES = " \t\r\n"
+_DECODE = json.JSONDecoder().raw_decode
 
 
 def _chunked(rows: Iterator[tuple[Mapping[str, Any] | TokenboxError, int]]) -> Iterator[Chunk]:
@@ -216,7 +218,10 @@ def _json_row(line: bytes, most: int = MAX_ROW) -> Mapping[str, Any] | TokenboxE
     if len(line) > most:
         return _too_large(len(line), most)
     try:
-        row = json.loads(line.decode())
+        text = line.decode()
+        row, end = _DECODE(text) if text[0] == "{" else (None, 0)
+        if row is None or text[end:].strip(_SPACES):
+            row = json.loads(text)  # which takes what stands before a value, and says what is wrong
     except UnicodeDecodeError as error:
         return RowUnreadable(
             f"the row is not UTF-8: byte {error.start:,} is 0x{line[error.start]:02X}.", byte=error.start

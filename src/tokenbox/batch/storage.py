@@ -41,8 +41,11 @@ class Storage(Protocol):
         """The paths that match a pattern with ``*``, in order."""
         ...
 
-    def create(self, path: str) -> Any:  # noqa: ANN401  # a context manager of a BinaryIO
-        """A context in which the file is written; it has its name once the context ends well."""
+    def create(self, path: str, *, sync: bool = False) -> Any:  # noqa: ANN401  # a context manager of a BinaryIO
+        """A context in which the file is written; it has its name once the context ends well.
+
+        ``sync``: it is on the disk then. What has a digest that is checked needs that not.
+        """
         ...
 
     def remove(self, path: str) -> None:
@@ -80,7 +83,7 @@ class LocalStorage:
         return sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207  # a pattern may be absolute
 
     @contextmanager
-    def create(self, path: str) -> Iterator[BinaryIO]:
+    def create(self, path: str, *, sync: bool = False) -> Iterator[BinaryIO]:
         whole = Path(path)
         whole.parent.mkdir(parents=True, exist_ok=True)
         # Of the process, so that a worker whose predecessor was killed does not meet its draft.
@@ -88,10 +91,12 @@ class LocalStorage:
         try:
             with draft.open("wb") as file:
                 yield file
-                file.flush()
-                os.fsync(file.fileno())
+                if sync:
+                    file.flush()
+                    os.fsync(file.fileno())
             draft.replace(whole)
-            sync_folder(whole.parent)
+            if sync:
+                sync_folder(whole.parent)
         except BaseException:
             draft.unlink(missing_ok=True)
             raise
@@ -132,7 +137,7 @@ class RemoteStorage:
         return sorted(self._with_scheme(name) for name in self._system.glob(pattern))
 
     @contextmanager
-    def create(self, path: str) -> Iterator[BinaryIO]:
+    def create(self, path: str, *, sync: bool = False) -> Iterator[BinaryIO]:
         with suppress(OSError):  # object stores have no folders
             self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
         with self._system.open(path, "wb") as file:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tokenbox.batch.compiler import RowOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any, Self
 
     from tokenbox.batch.compiler import RowResult
@@ -39,25 +39,24 @@ class Tally:
         """Rows that have an error in place of a result."""
         return self.errors.total()
 
-    def add(self, results: Iterable[RowResult], tiers: Sequence[int] = ()) -> None:
+    def add(self, results: Sequence[RowResult], tiers: Sequence[int] = ()) -> None:
         """Count these in. ``tiers``: the numbers of input tokens above which a model costs more."""
-        for result in results:
-            self.rows += 1
-            self.outcomes[result.outcome.value] += 1
-            error = result.columns.get("error")
-            if isinstance(error, dict):
-                self.errors[str(error["code"])] += 1
-            if result.total is None:
-                continue
-            total = result.total
-            self.tokens += total
-            self.exact = self.exact and result.exact
-            self.histogram[1 << (total - 1).bit_length() if total else 0] += 1
+        self.rows += len(results)
+        self.outcomes.update([result.outcome.value for result in results])
+        for error in [error for result in results if (error := result.columns.get("error")) is not None]:
+            self.errors[str(error["code"])] += 1  # type: ignore[index]  # a record
+        counted = [result for result in results if result.total is not None]
+        totals = [result.total for result in counted if result.total is not None]
+        self.tokens += sum(totals)
+        self.exact = self.exact and all([result.exact for result in counted])
+        self.histogram.update([1 << (total - 1).bit_length() if total else 0 for total in totals])
+        for total in totals if tiers else ():
             self.by_tier[max((tier for tier in tiers if total > tier), default=0)] += total
-            if result.saved is None:
-                self.unmeasured += 1
-            else:
-                self.saved += result.saved
+        if not tiers:
+            self.by_tier[0] += sum(totals)
+        measured = [result.saved for result in counted if result.saved is not None]
+        self.saved += sum(measured)
+        self.unmeasured += len(counted) - len(measured)
 
     def merge(self, other: Tally) -> None:
         self.rows += other.rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tokenbox.batch.compiler import RowCompiler
@@ -73,6 +73,17 @@ class Compile:
         raise RowError(
             f"a batch is a mapping of columns, a table or a list of rows, not {type(batch).__name__}."
         )
+
+    def column(self, name: str) -> Callable[[Any], list[Any]]:
+        """A function from a column of contents to one column of the results, such as ``total``: for Daft."""
+        wanted = f"{self.prefix}{name}"
+        if wanted not in self.columns:
+            raise RowError(f"there is no column {name!r} in a result, but {', '.join(self.columns)}.")
+
+        def compiled(values: Any) -> list[Any]:  # noqa: ANN401  # a column of whichever library
+            return [row[wanted] for row in self(values)]
+
+        return compiled
 
     def arrow_types(self) -> Mapping[str, Any]:
         """The Arrow type of each column that it adds."""

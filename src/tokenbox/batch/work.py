@@ -140,12 +140,13 @@ def _compiled(job: Job, plan: BatchPlan, compiler: RowCompiler) -> Iterator[Even
     reader, tally, number = ShardReader(job.shard), Tally(), job.shard.number
     yield Mark(number, 0, 0)
     chunks = reader.chunks()
-    chunk = _next(chunks, job)  # of Parquet, the schema is known after the first
+    chunk = _next(chunks, job)  # of Parquet, the types are known after the first
     storage = storage_of(job.part)
     try:
         with storage.create(job.part) as raw:
             file = _Summed(raw)
-            writer = WRITERS[job.format](file, columns_of(plan), reader.schema)  # type: ignore[arg-type]
+            kept = {name: reader.types[name] for name in plan.keep if name in reader.types}
+            writer = WRITERS[job.format](file, columns_of(plan), kept)  # type: ignore[arg-type]
             results = ShardResults(plan, writer)
             while chunk is not None:
                 done: list[RowResult] = []

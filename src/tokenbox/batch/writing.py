@@ -46,25 +46,26 @@ class ShardResults:
         return self._sum.hexdigest()
 
     def add(self, rows: Sequence[Mapping[str, Any] | TokenboxError], results: Sequence[RowResult]) -> None:
-        records = []
-        for row, result in zip(rows, results, strict=True):
-            record = dict.fromkeys(self._columns)
-            if not isinstance(row, TokenboxError):
-                for name in self._keep:
-                    record[name] = row.get(name)
-            record.update(result.columns)
-            records.append(record)
+        empty = dict.fromkeys(self._columns)
+        records = [
+            {**empty, **_kept(row, self._keep), **result.columns}
+            for row, result in zip(rows, results, strict=True)
+        ]
         lines = [json_text(record) for record in records]
-        self._sum.update("".join(f"{line}\n" for line in lines).encode())
+        self._sum.update("".join([f"{line}\n" for line in lines]).encode())
         self._writer.write(records, lines)
 
 
+def _kept(row: Mapping[str, Any] | TokenboxError, names: Sequence[str]) -> dict[str, Any]:
+    return {} if isinstance(row, TokenboxError) else {name: row.get(name) for name in names}
+
+
 class _Lines:
-    def __init__(self, file: BinaryIO, columns: Sequence[str], schema: object) -> None:
+    def __init__(self, file: BinaryIO, columns: Sequence[str], kept: Mapping[str, Any]) -> None:
         self._file = file
 
     def write(self, records: Sequence[Mapping[str, object]], lines: Sequence[str]) -> None:
-        self._file.write("".join(f"{line}\n" for line in lines).encode())
+        self._file.write("".join([f"{line}\n" for line in lines]).encode())
 
     def finish(self) -> None:
         pass
@@ -73,7 +74,7 @@ class _Lines:
 class _Cells:
     """CSV: the first line has the names; what is not text is JSON, and nothing is an empty cell."""
 
-    def __init__(self, file: BinaryIO, columns: Sequence[str], schema: object) -> None:
+    def __init__(self, file: BinaryIO, columns: Sequence[str], kept: Mapping[str, Any]) -> None:
         self._file, self._columns = file, columns
         self._put([columns])
 
@@ -92,17 +93,16 @@ class _Cells:
 class _Columns:
     """Parquet: a column has one type in every shard, so that shards can be read as one."""
 
-    def __init__(self, file: BinaryIO, columns: Sequence[str], schema: Any) -> None:  # noqa: ANN401  # Arrow's
+    def __init__(self, file: BinaryIO, columns: Sequence[str], kept: Mapping[str, Any]) -> None:
         import pyarrow as pa  # noqa: PLC0415  # an extra
 
         parquet = pyarrow_parquet()
         # Long text has 64-bit offsets: 2 GiB of it fit in a column.
         types = {name: pa.large_string() for name in columns}
         types |= {"total": pa.int64(), "exact": pa.bool_(), "ok": pa.bool_()}
-        self._given = {name for name in columns if schema is not None and name in schema.names}
-        types |= {name: schema.field(name).type for name in self._given}
+        types |= kept
         self._schema = pa.schema([(name, types[name]) for name in columns])
-        self._plain = self._given | {"total", "exact", "ok"}
+        self._plain = {*kept, "total", "exact", "ok"}
         self._arrow = pa
         self._out = parquet.ParquetWriter(file, self._schema, compression="zstd")
         self._waiting: list[Mapping[str, object]] = []
@@ -129,7 +129,7 @@ class _Columns:
         self._waiting, self._size = [], 0
 
 
-WRITERS: Mapping[Format, Callable[[BinaryIO, Sequence[str], Any], PartWriter]] = {
+WRITERS: Mapping[Format, Callable[[BinaryIO, Sequence[str], Mapping[str, Any]], PartWriter]] = {
     Format.JSONL: _Lines,
     Format.CSV: _Cells,
     Format.PARQUET: _Columns,
