@@ -151,7 +151,7 @@ def test_compile_is_the_same_pickle_before_and_after_work(step: Compile) -> None
 
 
 @pytest.mark.slow
-def test_compile_in_datasets(step: Compile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compile_in_datasets(step: Compile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     datasets = pytest.importorskip("datasets", reason="an extra of the tests")
     data = datasets.Dataset.from_dict({"text": TEXTS})

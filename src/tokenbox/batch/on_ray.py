@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import socket
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,7 @@ _ENVIRONMENT = {
 }
 _NAMESPACE = "tokenbox"
 _QUIET_SECONDS = 0.5
+_REACHED_SECONDS = 10
 
 
 def _ray() -> Any:  # noqa: ANN401  # a module
@@ -182,6 +184,17 @@ class RayEngine:
             if isinstance(found, ShardRecord):
                 yield found
 
+    @staticmethod
+    def _check_there(address: str) -> None:
+        """Ray itself tries for minutes to reach a port that nobody listens on."""
+        host, found, port = address.rpartition("://")[2].rpartition(":")
+        if not found or not port.isdigit():
+            return
+        try:
+            socket.create_connection((host, int(port)), _REACHED_SECONDS).close()
+        except OSError as error:
+            raise _no_ray(address, error) from None
+
     @contextmanager
     def _connected(self) -> Iterator[None]:
         """Connected to the cluster; a Ray that was there before stays there."""
@@ -202,14 +215,20 @@ class RayEngine:
                 "_node_ip_address": "127.0.0.1",
             }
         else:
+            self._check_there(self._address)
             options["address"] = self._address
         try:
             ray.init(
                 runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}}, **options
             )
         except (ConnectionError, RuntimeError, OSError) as error:
-            raise BatchError(f"there is no Ray at {self._address}: {error}.", address=self._address) from None
+            raise _no_ray(self._address, error) from None
         try:
             yield
         finally:
             ray.shutdown()
+
+
+def _no_ray(address: str | None, error: Exception) -> BatchError:
+    where = "on this machine" if address is None else f"at {address}"
+    return BatchError(f"there is no Ray {where}: {str(error)[:300]}.", address=address)

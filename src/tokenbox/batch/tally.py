@@ -48,7 +48,7 @@ class Tally:
         counted = [result for result in results if result.total is not None]
         totals = [result.total for result in counted if result.total is not None]
         self.tokens += sum(totals)
-        self.exact = self.exact and all([result.exact for result in counted])
+        self.exact = self.exact and all(result.exact for result in counted)
         self.histogram.update([1 << (total - 1).bit_length() if total else 0 for total in totals])
         for total in totals if tiers else ():
             self.by_tier[max((tier for tier in tiers if total > tier), default=0)] += total

@@ -1,0 +1,25 @@
+"""What Ray's workers run before they work, in these tests: one text ends the process that compiles it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.batch.compiler import RowCompiler
+
+if TYPE_CHECKING:
+    from tokenbox.batch.compiler import RowResult
+
+DEADLY = "\0 this text ends its process"
+
+
+def arm() -> None:
+    before = RowCompiler.compile_row
+
+    def compile_row(self: RowCompiler, row: Any) -> RowResult:  # noqa: ANN401  # as it is there
+        if isinstance(row, dict) and row.get("text") == DEADLY:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return before(self, row)
+
+    RowCompiler.compile_row = compile_row  # type: ignore[method-assign]

@@ -1,0 +1,204 @@
+"""A Ray that these tests start and stop: the same bytes as in one process, whoever is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.batch.deadly import DEADLY, arm
+from tests.batch.rows import mixed, read_jsonl, write_jsonl
+from tests.waiting import until
+from tokenbox import batch
+from tokenbox.batch import Compile
+from tokenbox.batch.engines import EngineName
+from tokenbox.batch.errors import BatchError
+from tokenbox.batch.on_ray import _ray
+from tokenbox.batch.plan import BatchPlan
+from tokenbox.batch.runs import RunOptions
+from tokenbox.batch.runs import run as run_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tokenbox.batch.work import Event
+
+# Ray closes files and sockets of its own when they are collected.
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]
+OPTIONS: dict[str, Any] = {"task": "auto", "budget": "limit", "shard_size": 8_000}
+
+
+def descendants() -> dict[int, str]:
+    """The processes that this one started, and those that they started, with their command lines."""
+    parents, lines = {}, {}
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(place.name)] = int((place / "stat").read_text().rpartition(")")[2].split()[1])
+            lines[int(place.name)] = (place / "cmdline").read_text().replace("\0", " ")
+        except (OSError, IndexError):
+            continue
+    found: dict[int, str] = {}
+    for pid in parents:
+        above = pid
+        while above in parents and above != os.getpid():
+            above = parents[above]
+        if above == os.getpid() != pid:
+            found[pid] = lines[pid]
+    return found
+
+
+def rays() -> list[str]:
+    return [line for line in descendants().values() if "raylet" in line or "gcs_server" in line]
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_jsonl(tmp_path_factory.mktemp("in") / "rows.jsonl", mixed(300))
+
+
+@pytest.fixture(scope="module")
+def wanted(source: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    out = tmp_path_factory.mktemp("out") / "inline.jsonl"
+    batch.run(source, out, **OPTIONS)
+    return out.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[Any]:
+    """A Ray on this machine for these tests; no process of it is left after them."""
+    module = _ray()
+    environment = {"PYTHONPATH": os.pathsep.join([str(Path.cwd()), *sys.path])}
+    module.init(
+        num_cpus=3,
+        include_dashboard=False,
+        log_to_driver=False,
+        runtime_env={"env_vars": environment, "worker_process_setup_hook": arm},
+    )
+    yield module
+    module.shutdown()
+    until(lambda: not rays(), "the end of Ray")
+
+
+@pytest.mark.usefixtures("ray")
+def test_one_actor_and_then_two_of_which_one_is_killed(source: Path, wanted: bytes, tmp_path: Path) -> None:
+    one = batch.run(source, tmp_path / "one.jsonl", engine="ray", workers=1, **OPTIONS)
+    assert (one.engine, one.workers) == ("ray", 1)
+    assert (tmp_path / "one.jsonl").read_bytes() == wanted
+    killed: list[int] = []
+
+    def watch(_: Event) -> None:
+        actors = [pid for pid, line in descendants().items() if "ShardActor" in line]
+        if not killed and actors:
+            os.kill(actors[0], signal.SIGKILL)
+            killed.append(actors[0])
+
+    options = RunOptions(engine=EngineName.RAY, workers=2, shard_size=8_000)
+    plan = BatchPlan.of(task="auto", budget="limit")
+    two = run_plan(source, tmp_path / "two.jsonl", plan, options, watch=watch)
+    assert killed
+    assert two.digest == one.digest
+    assert (tmp_path / "two.jsonl").read_bytes() == wanted
+
+
+@pytest.mark.usefixtures("ray")
+def test_a_run_goes_on_with_another_engine(source: Path, wanted: bytes, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    first = batch.run(source, out, engine="ray", workers=2, **OPTIONS)
+    (out / "part-00001.jsonl").unlink()
+    again = batch.run(source, out, resume=True, engine="inline", **OPTIONS)
+    assert (again.reused, again.digest) == (first.shards - 1, first.digest)
+    assert b"".join(part.read_bytes() for part in sorted(out.glob("part-*"))) == wanted
+
+
+@pytest.mark.usefixtures("ray")
+def test_rows_that_fail_fast_end_the_run(source: Path, tmp_path: Path) -> None:
+    with pytest.raises(BatchError, match="failed"):
+        batch.run(source, tmp_path / "out.jsonl", engine="ray", workers=2, fail_fast=True, **OPTIONS)
+
+
+def test_compile_in_a_pipeline_that_reads_parquet(ray: Any, tmp_path: Path) -> None:  # noqa: ANN401  # a module
+    """With as many actors as Ray has CPUs but one, so that the reader has its own."""
+    rows = [{"id": number, "text": "one two three four " * (number % 5 + 1)} for number in range(200)]
+    ray.data.from_items(rows).write_parquet(str(tmp_path / "in"))
+    data = ray.data.read_parquet(str(tmp_path / "in"))
+    done = data.map_batches(
+        Compile,
+        fn_constructor_args=["layout"],
+        fn_constructor_kwargs={"budget": 6},
+        batch_size=32,
+        concurrency=2,
+    )
+    found = sorted(done.take_all(), key=lambda row: row["id"])
+    local = Compile("layout", budget=6)(rows)
+    assert [row["compiled_text"] for row in found] == [row["compiled_text"] for row in local]
+    assert [row["compiled_digest"] for row in found] == [row["compiled_digest"] for row in local]
+
+
+@pytest.mark.usefixtures("ray")
+def test_a_row_that_kills_actors_is_set_aside(tmp_path: Path) -> None:
+    rows = [{"id": number, "text": "hello " * number} for number in range(30)]
+    rows[11]["text"] = DEADLY
+    source = write_jsonl(tmp_path / "in.jsonl", rows)
+    found = batch.run(source, tmp_path / "out.jsonl", task="layout", budget=9, engine="ray", workers=1)
+    assert found.tally.errors == {"row_kills_workers": 1}
+    assert [row["error"] is not None for row in read_jsonl(tmp_path / "out.jsonl")].index(True) == 11
+
+
+def test_a_run_starts_and_ends_a_ray_of_its_own(source: Path, wanted: bytes, tmp_path: Path) -> None:
+    """Last, when the Ray of the other tests is gone: in a process of its own, as a command has it."""
+    script = (
+        "import sys; from tokenbox.cli import main; from tests.batch.test_ray import rays; import ray; "
+        "status = main(sys.argv[1:]); assert not ray.is_initialized(); print('left:', rays()); sys.exit(status)"
+    )
+    arguments = [
+        "batch",
+        str(source),
+        "-o",
+        str(tmp_path / "out.jsonl"),
+        "--task",
+        "auto",
+        "--budget",
+        "limit",
+    ]
+    ended = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            script,
+            *arguments,
+            "--shard-size",
+            "8000",
+            "--engine",
+            "ray",
+            "--workers",
+            "1",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout.splitlines()[-1]) == (5, "left: []"), ended.stderr
+    assert "rows failed" in ended.stderr
+    assert (tmp_path / "out.jsonl").read_bytes() == wanted
+
+
+def test_a_cluster_that_is_not_there_is_one_message(source: Path, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+    script = "import sys; from tokenbox.cli import main; sys.exit(main(sys.argv[1:]))"
+    ended = subprocess.run(
+        [sys.executable, "-c", script, "batch", str(source), "-o", str(tmp_path / "o"), "--address", address],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert "there is no Ray at" in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -1,0 +1,30 @@
+"""What is known of workers that are killed, without a Ray."""
+
+from __future__ import annotations
+
+import pytest
+
+from tokenbox.batch.errors import WorkersFailed
+from tokenbox.batch.on_ray import Watcher
+from tokenbox.batch.shards import Format, Shard
+from tokenbox.batch.work import Job, Mark
+
+
+def job(number: int) -> Job:
+    return Job(Shard(number, Format.JSONL, ("a",), 0, 9), "part", "record", Format.JSONL)
+
+
+def test_the_watcher_tells_a_killed_worker_from_a_new_one() -> None:
+    watcher = Watcher()
+    assert watcher.begin(job(1)).strikes == {}
+    watcher.mark(Mark(1, 4, 6))
+    assert watcher.begin(job(1)).strikes == {4: 1, 5: 1}
+    watcher.mark(Mark(1, 5, 6))
+    assert watcher.begin(job(1)).strikes == {4: 1, 5: 2}
+    watcher.end(1)
+    assert watcher.begin(job(1)).strikes == {}
+    assert watcher.taken() == [Mark(1, 4, 6), Mark(1, 5, 6)]
+    for _ in range(2):
+        watcher.begin(job(1))
+    with pytest.raises(WorkersFailed):
+        watcher.begin(job(1))
