@@ -154,7 +154,8 @@ def test_a_run_starts_and_ends_a_ray_of_its_own(source: Path, wanted: bytes, tmp
     """Last, when the Ray of the other tests is gone: in a process of its own, as a command has it."""
     script = (
         "import sys; from tokenbox.cli import main; from tests.batch.test_ray import rays; import ray; "
-        "status = main(sys.argv[1:]); assert not ray.is_initialized(); print('left:', rays()); sys.exit(status)"
+        "status = main(sys.argv[1:]); assert not ray.is_initialized(); "
+        "print('left:', rays()); sys.exit(status)"
     )
     arguments = [
         "batch",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from tokenbox.batch.summary import BatchSummary
     from tokenbox.batch.udf import Compile as Compile
+    from tokenbox.proof.evidence import Sink
 
 __all__ = ["BatchPlan", "Compile", "Decisions", "Task", "run"]
 
@@ -27,12 +28,18 @@ _OF_RUN = frozenset(
 )
 
 
-def run(source: str | os.PathLike[str], output: str | os.PathLike[str], **options: object) -> BatchSummary:
+def run(
+    source: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    proof: Sink | None = None,
+    **options: object,
+) -> BatchSummary:
     """Compile every row of ``source`` into ``output``, and return what came of it.
 
     ``options`` are those of :class:`BatchPlan` (``task``, ``budget``, ``model``, ``content`` ...) and of
-    :class:`tokenbox.batch.runs.RunOptions` (``engine``, ``workers``, ``resume`` ...). Errors are those of
-    :func:`tokenbox.batch.runs.run`.
+    :class:`tokenbox.batch.runs.RunOptions` (``engine``, ``workers``, ``resume`` ...). ``proof`` is called
+    with the evidence of the whole run. Errors are those of :func:`tokenbox.batch.runs.run`.
     """
     from tokenbox.batch.engines import EngineName  # noqa: PLC0415  # a plan alone needs no engines
     from tokenbox.batch.plan import one_of  # noqa: PLC0415
@@ -45,7 +52,7 @@ def run(source: str | os.PathLike[str], output: str | os.PathLike[str], **option
         if name in how:
             how[name] = one_of(kind, how[name], name)
     plan = BatchPlan.of(**{name: value for name, value in options.items() if name not in _OF_RUN})
-    return run_plan(source, output, plan, RunOptions(**how))  # type: ignore[arg-type]  # checked where it is used
+    return run_plan(source, output, plan, RunOptions(**how), proof=proof)  # type: ignore[arg-type]  # checked where it is used
 
 
 def __getattr__(name: str) -> object:

@@ -19,6 +19,7 @@ from tokenbox.__about__ import __version__
 from tokenbox.batch.compiler import RowCompiler
 from tokenbox.batch.engines import EngineName, engine_of
 from tokenbox.batch.errors import InvalidAddress, InvalidPlan, RunDiffers
+from tokenbox.batch.evidence import evidence_of_run
 from tokenbox.batch.joining import join_parts
 from tokenbox.batch.shards import Format, Sharded, format_of, shard_input
 from tokenbox.batch.storage import DRAFT, storage_of, unwritable
@@ -28,6 +29,7 @@ from tokenbox.batch.text import json_text
 from tokenbox.batch.work import Job, ShardRecord, file_digest, read_record
 from tokenbox.batch.writing import SUFFIX
 from tokenbox.catalog import price as price_of
+from tokenbox.proof.bundle import build
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from tokenbox.batch.plan import BatchPlan
     from tokenbox.batch.work import Event
     from tokenbox.catalog import Price
+    from tokenbox.proof.evidence import Sink
 
 SCHEMA = "tokenbox.batch.run/1"
 FOLDER = "_batch"
@@ -109,13 +112,15 @@ def run(
     options: RunOptions | None = None,
     *,
     watch: Callable[[Event], object] | None = None,
+    proof: Sink | None = None,
     planned: Callable[[Sharded], object] | None = None,
 ) -> BatchSummary:
     """Compile every row of ``source`` into ``output``, and return what came of it.
 
     ``source``: a file, a folder or a pattern; ``output``: a file, or a folder of one file for each shard.
     ``watch`` is called with every mark and record, ``planned`` with the shards once they are known. What is
-    there under ``output`` is not changed without ``resume`` or ``overwrite``.
+    there under ``output`` is not changed without ``resume`` or ``overwrite``. ``proof`` is called with the
+    evidence of the whole run.
 
     Raises :class:`~tokenbox.batch.errors.BatchError`, ``MissingExtra``, and what the model or the tokenizer
     raises. A row that fails is no error: its result says why.
@@ -123,7 +128,7 @@ def run(
     options = RunOptions() if options is None else options
     source, output = os.fspath(source), os.fspath(output)
     began = time.monotonic()
-    plan = replace(plan.with_limits(), base=_base(source))
+    plan = replace(plan.with_limits(), base=base_of(source))
     identity = RowCompiler(plan).identity
     before = _run_there(output) if options.resume else None
     size = options.shard_size if before is None else int(before["shard_size"])
@@ -160,6 +165,11 @@ def run(
     tally = Tally()
     for one in records:
         tally.merge(one.tally)
+    bundle = None
+    if proof is not None:
+        evidence = evidence_of_run(plan, sharded, records, tally, identity)
+        proof(evidence)
+        bundle = build(evidence).id
     summary = BatchSummary(
         task=plan.task.value,
         input=source,
@@ -175,6 +185,7 @@ def run(
         model=plan.model,
         tokenizer=identity,
         price=price,
+        bundle=bundle,
     )
     _write(places.summary, summary.to_dict())
     return summary
@@ -185,7 +196,7 @@ def digest_of(records: Sequence[ShardRecord]) -> str:
     return hashlib.sha256("".join(f"{one.output}\n" for one in records).encode()).hexdigest()
 
 
-def _base(source: str) -> str:
+def base_of(source: str) -> str:
     """The folder of the files that rows name: that of the input."""
     storage = storage_of(source)
     if "://" in source:

@@ -12,6 +12,7 @@ import typer
 
 from tokenbox.cli import clock, terminal
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
+from tokenbox.cli.proving import Proof, ProofDir, proving
 from tokenbox.cli.streams import json_bytes, write_bytes, write_error
 from tokenbox.engine.result import Policy
 from tokenbox.errors import TokenboxError
@@ -163,6 +164,8 @@ def batch(  # noqa: PLR0913, PLR0917  # one parameter per option
         bool, typer.Option("--progress", help="A line of progress every 10 seconds, for logs.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    proof: Proof = None,
+    proof_dir: ProofDir = None,
 ) -> int:
     """Compile every row of a data set into its budget.
 
@@ -172,7 +175,7 @@ def batch(  # noqa: PLR0913, PLR0917  # one parameter per option
 
     Example: tokenbox batch rows.jsonl -o out.jsonl --content text --budget 4000
     """
-    with reporting(as_json=as_json):
+    with reporting(as_json=as_json), proving(proof=proof, texts=None, folder=proof_dir) as prover:
         if resume and overwrite:
             raise UsageProblem("--resume and --overwrite do not go together. Give one of them.")
         from tokenbox.batch import BatchPlan  # noqa: PLC0415  # only this command
@@ -210,7 +213,9 @@ def batch(  # noqa: PLR0913, PLR0917  # one parameter per option
         )
         try:
             with _watching(in_lines=progress) as meter:
-                found = run(source, output, plan, options, watch=meter.watch, planned=meter.plan)
+                found = run(
+                    source, output, plan, options, watch=meter.watch, planned=meter.plan, proof=prover
+                )
         except RowsFailed as error:
             _report(error, as_json=as_json)
             return Exit.ROWS_FAILED
@@ -219,7 +224,8 @@ def batch(  # noqa: PLR0913, PLR0917  # one parameter per option
         else:
             terminal.show(_picture(found))
         _say_failures(found)
-    return Exit.ROWS_FAILED if found.failed else Exit.OK
+        status = Exit.OK if prover is None else prover.status()
+    return Exit.ROWS_FAILED if found.failed else status
 
 
 def _report(error: TokenboxError, *, as_json: bool) -> None:

@@ -111,6 +111,10 @@ def replay(
         str | None,
         typer.Option("--tokenizer", "-t", metavar="NAME", help="Instead of the one that the bundle names."),
     ] = None,
+    sample: Annotated[
+        int | None,
+        typer.Option("--sample", min=1, metavar="ROWS", help="Of a batch: about so many rows, not all."),
+    ] = None,
     folder: Dir = None,
     as_json: AsJson = False,
 ) -> int:
@@ -124,8 +128,13 @@ def replay(
     """
     with reporting(as_json=as_json):
         from tokenbox.cli.replaying import replayed, texts_of  # noqa: PLC0415
+        from tokenbox.proof.evidence import Kind  # noqa: PLC0415
 
         files, contents = _opened(bundle, folder)
+        if contents.manifest.kind is Kind.BATCH:
+            return _replay_batch(contents, given or [], sample, as_json=as_json)
+        if sample is not None:
+            raise UsageProblem("--sample is for the bundle of a batch; any other is replayed whole.")
         with terminal.progress("replaying"):
             texts = texts_of(files, contents.manifest, given or [])
             again = replayed(contents, texts, tokenizer)
@@ -143,6 +152,30 @@ def replay(
             lines.append(f"not compared: {', '.join(again.uncompared)}")
             write_text("".join(f"{printable(line)}\n" for line in lines))
     return Exit.DIFFERENT if found else Exit.OK
+
+
+def _replay_batch(contents: Contents, given: Sequence[str], sample: int | None, *, as_json: bool) -> Exit:
+    """Shards of a batch are compiled again from its input, which is given with --from."""
+    from tokenbox.batch.evidence import replay_run  # noqa: PLC0415  # only for batches
+
+    if len(given) != 1:
+        raise UsageProblem("a batch is replayed from its input: --from INPUT, once.")
+    with terminal.progress("shards replayed") as advance:
+        again = replay_run(contents, given[0], sample, done=advance)
+    if as_json:
+        record = {
+            "id": contents.manifest.id,
+            "same": again.same,
+            "differences": [difference.to_dict() for difference in again.differences],
+            "shards": {"replayed": again.shards, "all": again.of},
+            "rows": again.rows,
+        }
+        write_bytes(json_bytes(record))
+    else:
+        lines = [str(difference) for difference in again.differences] or ["the same"]
+        lines.append(f"replayed: {again.rows:,} rows in {again.shards:,} of {again.of:,} shards")
+        write_text("".join(f"{printable(line)}\n" for line in lines))
+    return Exit.OK if again.same else Exit.DIFFERENT
 
 
 def diff(

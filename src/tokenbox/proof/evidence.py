@@ -35,6 +35,7 @@ class Kind(StrEnum):
     ESTIMATE = "estimate"
     PLAN = "plan"
     ENFORCEMENT = "enforcement"
+    BATCH = "batch"
 
 
 class Status(StrEnum):

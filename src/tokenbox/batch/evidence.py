@@ -1,0 +1,186 @@
+"""A run as one proof bundle, with a digest of the input and of the results of each shard; and its replay.
+
+A bundle of a run is signed, entered in the log, listed, verified and exported as every other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, cast
+
+from tokenbox.batch.compiler import RowCompiler
+from tokenbox.batch.plan import plan_of
+from tokenbox.batch.reading import ShardReader
+from tokenbox.batch.shards import Format, Shard, shard_input
+from tokenbox.batch.storage import unreadable
+from tokenbox.batch.writing import ShardResults
+from tokenbox.proof import merkle
+from tokenbox.proof.contents import ABSENT, Difference
+from tokenbox.proof.errors import ReplayImpossible
+from tokenbox.proof.evidence import Budget, Evidence, Input, Kind
+from tokenbox.tokenizers.protocol import TokenizerIdentity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tokenbox.batch.plan import BatchPlan
+    from tokenbox.batch.shards import Sharded
+    from tokenbox.batch.tally import Tally
+    from tokenbox.batch.work import ShardRecord
+    from tokenbox.proof.contents import Contents
+
+FUNCTION = "batch.run"
+ALGORITHM = "batch/1"
+
+
+def evidence_of_run(
+    plan: BatchPlan,
+    sharded: Sharded,
+    records: Sequence[ShardRecord],
+    tally: Tally,
+    identity: Mapping[str, object],
+) -> Evidence:
+    """The evidence of a run. The names of files are in it; no row is."""
+    root = merkle.Growing()
+    for record in records:
+        root.add(record.output.encode())
+    return Evidence(
+        kind=Kind.BATCH,
+        function=FUNCTION,
+        algorithm=ALGORITHM,
+        arguments={
+            "plan": plan.to_dict(),
+            "format": sharded.format.value,
+            "shard_size": sharded.shard_size,
+        },
+        budget=Budget(),  # each row has its own, which the plan says
+        tokenizer=TokenizerIdentity(**identity),  # type: ignore[arg-type]  # what its to_dict gave
+        inputs=tuple(
+            Input(
+                id=_id(record.number),
+                kind="shard",
+                digest=record.input,
+                size=_bytes(shard),
+                tokens=None,
+                source=_place(shard),
+                fields={"rows": record.tally.rows},
+            )
+            for shard, record in zip(sharded.shards, records, strict=True)
+        ),
+        decisions=tuple(
+            {
+                "id": _id(record.number),
+                "decision": "compiled",
+                "digest": record.output,
+                "rows": record.tally.rows,
+                "failed": record.tally.failed,
+                "size": record.tally.tokens,
+            }
+            for record in records
+        ),
+        emitted="".join(f"{record.output}\n" for record in records),
+        digest=root.root.hex(),
+        figures={"total": tally.tokens, "rows": tally.rows, "failed": tally.failed, "exact": tally.exact},
+        model=plan.model,
+    )
+
+
+def _id(number: int) -> str:
+    return f"shard {number:05}"
+
+
+def _bytes(shard: Shard) -> int:
+    return 0 if shard.format is Format.PARQUET else shard.size or 0
+
+
+def _place(shard: Shard) -> str:
+    name = shard.files[0].rpartition("/")[2]
+    return name if len(shard.files) == 1 else f"{name} and {len(shard.files) - 1} more files"
+
+
+class Replayed:
+    """What a replay of a run found. ``rows`` of ``shards`` were compiled again, of ``of`` shards."""
+
+    def __init__(self, differences: Sequence[Difference], shards: int, of: int, rows: int) -> None:
+        self.differences, self.shards, self.of, self.rows = tuple(differences), shards, of, rows
+
+    @property
+    def same(self) -> bool:
+        return not self.differences
+
+
+def replay_run(
+    contents: Contents,
+    source: str,
+    sample: int | None = None,
+    *,
+    done: Callable[[], object] = lambda: None,
+) -> Replayed:
+    """Compile shards of a run again, from the input at ``source``, and compare their digests.
+
+    ``sample``: as many shards as have that number of rows together, or all. Which ones follows from the id of
+    the bundle, so it is the same ones for everybody.
+    ``done`` is called after each. Raises :class:`ReplayImpossible`, and what reading the input raises.
+    """
+    arguments = cast("Mapping[str, Any]", contents.manifest.predicate["arguments"])
+    try:
+        plan = plan_of({name: value for name, value in arguments["plan"].items() if name != "limits"})
+        form, size = Format(arguments["format"]), int(arguments["shard_size"])
+        recorded = [
+            (str(one["id"]), str(one["digest"]), str(two["digest"]), int(cast("int", two["rows"])))
+            for one, two in zip(contents.inputs, contents.decisions, strict=True)
+        ]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ReplayImpossible(f"the bundle has no plan of a batch: {error!r:.200}.") from None
+    from tokenbox.batch.runs import base_of  # noqa: PLC0415  # which imports this module for its evidence
+
+    plan = plan_of({**plan.to_dict(), "limits": None}, base=base_of(source)).with_limits()
+    found: list[Difference] = []
+    if plan.limits != arguments["plan"].get("limits"):
+        found.append(Difference("arguments.plan.limits", arguments["plan"].get("limits"), plan.limits))
+    sharded = shard_input(source, form, size)
+    if len(sharded.shards) != len(recorded):
+        found.append(Difference("inputs", len(recorded), len(sharded.shards)))
+    compiler = RowCompiler(plan)
+    if compiler.identity != contents.manifest.predicate["tokenizer"]:
+        found.append(Difference("tokenizer", contents.manifest.predicate["tokenizer"], compiler.identity))
+    rows = shards = 0
+    for number in _drawn(contents.manifest.id, len(recorded)):
+        if sample is not None and rows >= sample:
+            break
+        name, given, wanted, count = recorded[number]
+        rows, shards = rows + count, shards + 1
+        if number >= len(sharded.shards):
+            found.append(Difference(f"inputs[{name}].digest", given, ABSENT))
+            continue
+        read, made = _compiled(sharded.shards[number], plan, compiler)
+        if read != given:
+            found.append(Difference(f"inputs[{name}].digest", given, read))
+        if made != wanted:
+            found.append(Difference(f"decisions[{name}].digest", wanted, made))
+        done()
+    return Replayed(found, shards, len(recorded), rows)
+
+
+def _drawn(bundle: str, count: int) -> list[int]:
+    """The shards in the order in which they are looked at."""
+    return sorted(range(count), key=lambda n: hashlib.sha256(f"{bundle}:{n}".encode()).digest())
+
+
+def _compiled(shard: Shard, plan: BatchPlan, compiler: RowCompiler) -> tuple[str, str]:
+    """The digests of a shard and of its results."""
+    reader, results = ShardReader(shard), ShardResults(plan, _Nowhere())
+    try:
+        for chunk in reader.chunks():
+            results.add(chunk, compiler.compile(chunk))
+    except OSError as error:
+        raise unreadable(shard.files[0], error) from None
+    return reader.digest, results.digest
+
+
+class _Nowhere:
+    def write(self, records: Sequence[Mapping[str, object]], lines: Sequence[str]) -> None:
+        """Only the digest is wanted."""
+
+    def finish(self) -> None:
+        """Nothing was written."""
