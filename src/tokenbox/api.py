@@ -312,23 +312,30 @@ def pack(  # noqa: PLR0913  # each is an option of its own
     model: str | None = None,
     tokenizer: Counts | None = None,
     mode: str = "xml",
-    order: str = "path",
+    purpose: str | None = None,
+    order: str | None = None,
     focus: Sequence[str] = (),
     diff: str | None = None,
-    history: bool = False,
+    history: bool | None = None,
+    log: int | None = None,
     instructions: str | None = None,
     priority: Sequence[str] = (),
-    include: Sequence[str] = (),
-    exclude: Sequence[str] = (),
+    include: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+    level: Sequence[str] | None = None,
+    strip: Sequence[str] | None = None,
+    line_numbers: bool | None = None,
     redact: bool = True,
     cache: CountCache | None = None,
     proof: Sink | None = None,
 ) -> Pack:
     """Files and folders for a model, in at most ``budget`` tokens, what ``query`` needs first (docs/pack.md).
 
-    ``path``: a file or folder, or several. ``focus``: ``PATH`` or ``PATH:SYMBOL``. ``diff``: a revision to
-    compare with. ``priority``: rules such as ``"src/**=high"``. The text is ``.text``; the files and how
-    they are shown are ``.files``.
+    ``path``: a file or folder, or several. ``purpose``: ``review``, ``question`` or ``handover``, a preset.
+    ``focus``: ``PATH`` or ``PATH:SYMBOL``. ``diff``: a revision to compare with. ``instructions``: a text.
+    ``priority``: rules such as ``"src/**=high"``; ``level``: such as ``"docs/**=listed"``. ``strip``:
+    ``comments``, ``base64``, ``outputs``. What is None comes from the preset, then from
+    ``[tool.tokenbox.pack]``. The text is ``.text``; the files and how they are shown are ``.files``.
 
     Raises what the reading of folders raises (``PathProblem``, ``NothingToPack``, ``GitProblem`` ...),
     ``EmptyInput`` and ``ContextCriticalOverflow``.
@@ -338,10 +345,44 @@ def pack(  # noqa: PLR0913  # each is an option of its own
     paths = [path] if isinstance(path, str | PathLike) else list(path)
     rules = [folder.parse_rule(rule, "priority") for rule in priority]
     counter = text_counter(model, tokenizer)
-    source = folder.read(
-        folder.survey(paths), rules=rules, diff=diff, redact=redact, include=include, exclude=exclude
+    surveyed = folder.survey(paths)
+    settled = folder.settled(
+        folder.Settings(
+            include=None if include is None else tuple(include),
+            exclude=None if exclude is None else tuple(exclude),
+            levels=None if level is None else tuple(map(folder.LevelRule.parse, level)),
+            strip=None if strip is None else folder.strips(tuple(strip)),
+            line_numbers=line_numbers,
+            order=None if order is None else folder.Order(order),
+            log=log,
+            history=history,
+            diff=diff,
+        ),
+        purpose,
+        surveyed.settings,
     )
-    options = folder.Options(query, folder.Order(order), instructions, focus=tuple(focus), history=history)
+    if instructions is None and settled.instructions is not None:
+        with open(settled.instructions, encoding="utf-8") as file:  # noqa: PTH123
+            instructions = file.read()
+    source = folder.read(
+        surveyed,
+        rules=rules,
+        diff=settled.diff,
+        redact=redact,
+        include=settled.include or (),
+        exclude=settled.exclude or (),
+        strip=settled.strip or (),
+        log=settled.log or 0,
+    )
+    options = folder.Options(
+        query,
+        settled.order or folder.Order.PATH,
+        instructions,
+        focus=tuple(focus),
+        history=bool(settled.history),
+        levels=settled.levels or (),
+        line_numbers=bool(settled.line_numbers),
+    )
     return folder.pack_source(source, counter, budget, mode, options=options, cache=cache, proof=proof)
 
 

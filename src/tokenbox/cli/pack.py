@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -29,11 +29,11 @@ from tokenbox.cli.streams import (
 from tokenbox.render.lines import Span, Style, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
 
     from tokenbox.cli.proving import Prover
-    from tokenbox.folder import Note, Options, Pack, Source
+    from tokenbox.folder import Note, Options, Pack, PriorityRule, Settings, Source
     from tokenbox.render.lines import Line
     from tokenbox.tokenizers.cache import CountCache
     from tokenbox.tokenizers.protocol import Tokenizer
@@ -49,6 +49,22 @@ class Order(StrEnum):
 
     PATH = "path"
     WORTH = "worth"
+
+
+class Purpose(StrEnum):
+    """What a pack is for."""
+
+    REVIEW = "review"
+    QUESTION = "question"
+    HANDOVER = "handover"
+
+
+class Strip(StrEnum):
+    """What is left out of files."""
+
+    COMMENTS = "comments"
+    BASE64 = "base64"
+    OUTPUTS = "outputs"
 
 
 class Format(StrEnum):
@@ -72,6 +88,9 @@ class PackChoices:
     explain: bool
     output: str | None
     proof: bool
+    copy: bool = False
+    split: int | None = None
+    watch: bool = False
 
     def verify(self) -> None:
         """Raise :class:`UsageProblem` for what does not go together."""
@@ -99,8 +118,22 @@ class PackChoices:
             raise UsageProblem(f"{views[0]} writes no pack. Leave out -o.")
         if self.text_format is Format.BCP and not views and self.output is None and terminal.is_seen():
             raise UsageProblem("a .bcp pack is no text for a terminal. Name a file with -o, or use a pipe.")
+        self._verify_ways_out(views)
         if self.explain and self.output == STDIN:
             raise UsageProblem("--explain and -o - both go to standard output. Name a file for the text.")
+
+    def _verify_ways_out(self, views: Sequence[str]) -> None:
+        to_a_file = self.output not in {None, STDIN}
+        if self.watch and not (to_a_file or self.copy):
+            raise UsageProblem("--watch writes the pack at each change. Name a file with -o, or give --copy.")
+        if self.split is not None and not to_a_file:
+            raise UsageProblem("--split writes several files. Name them with -o, as in -o pack.xml.")
+        if self.split is not None and self.text_format in {Format.JSON, Format.BCP}:
+            raise UsageProblem("--split is for a text. Give --format xml, markdown or minimal.")
+        if self.copy and (views or self.text_format is Format.BCP or self.output == STDIN):
+            raise UsageProblem("--copy puts a text on the clipboard: not with a view, .bcp or -o -.")
+        if self.proof and (self.watch or self.split is not None):
+            raise UsageProblem("--proof is of one rendering: not with --watch or --split.")
 
 
 def with_revision(arguments: Sequence[str]) -> list[str]:
@@ -150,9 +183,9 @@ def pack(  # noqa: PLR0913, PLR0917  # one parameter per option
         typer.Option("--focus", metavar="PATH[:SYMBOL]", help="This, and what is near it; may be repeated."),
     ] = None,
     history: Annotated[
-        bool,
-        typer.Option("--history", help="Past changes say which files matter, by git."),
-    ] = False,
+        bool | None,
+        typer.Option("--history/--no-history", help="Past changes say which files matter, by git."),
+    ] = None,
     include: Annotated[
         list[str] | None, typer.Option("--include", metavar="GLOB", help="Only these files; may be repeated.")
     ] = None,
@@ -163,7 +196,21 @@ def pack(  # noqa: PLR0913, PLR0917  # one parameter per option
         list[str] | None,
         typer.Option("--level", metavar="GLOB=LEVEL", help="At most full, outline or listed."),
     ] = None,
-    order: Annotated[Order, typer.Option("--order", help="Files by path, or the best last.")] = Order.PATH,
+    purpose: Annotated[
+        Purpose | None,
+        typer.Option("--for", help="A preset: what --diff, --order, --log and the like are, if not given."),
+    ] = None,
+    order: Annotated[Order | None, typer.Option("--order", help="Files by path, or the best last.")] = None,
+    line_numbers: Annotated[
+        bool | None, typer.Option("--line-numbers/--no-line-numbers", help="Before each line.")
+    ] = None,
+    strip: Annotated[
+        list[Strip] | None,
+        typer.Option("--strip", help="Leave these out of files; may be repeated."),
+    ] = None,
+    log: Annotated[
+        int | None, typer.Option("--log", metavar="N", min=0, help="Show the latest N commits; they count.")
+    ] = None,
     instructions: Annotated[
         str | None,
         typer.Option("--instructions", metavar="FILE", help="A text to show after the files; it counts."),
@@ -199,6 +246,12 @@ def pack(  # noqa: PLR0913, PLR0917  # one parameter per option
         str | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write there, all at once or not at all."),
     ] = None,
+    split: Annotated[
+        int | None,
+        typer.Option("--split", metavar="TOKENS", min=1, help="Write FILE.1, FILE.2 ... of this size each."),
+    ] = None,
+    copy: Annotated[bool, typer.Option("--copy", help="Put the text on the clipboard.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Write it again whenever a file changes.")] = False,
     cache: Annotated[
         bool, typer.Option("--cache/--no-cache", help="Remember counts for the next time.")
     ] = True,
@@ -214,50 +267,144 @@ def pack(  # noqa: PLR0913, PLR0917  # one parameter per option
     Example: tokenbox pack . --budget 8000 --query "redirects lose the fragment" -o prompt.xml
     """
     proved = asks_for_proof(proof=proof, texts=proof_texts, folder=proof_dir)
-    choices = PackChoices(budget, text_format, tree, check, explain, output, proved)
+    choices = PackChoices(
+        budget, text_format, tree, check, explain, output, proved, copy=copy, split=split, watch=watch
+    )
     with (
         reporting(as_json=text_format is Format.JSON),
         proving(proof=proof, texts=proof_texts, folder=proof_dir) as prover,
+        ExitStack() as ended,
     ):
         choices.verify()
         if prover is not None and budget is not None:
             prover.budget_source = "--budget"
         from tokenbox import folder as packing  # noqa: PLC0415  # only this command reads folders
 
-        options = packing.Options(
-            _query(query, query_file),
-            packing.Order(order.value),
-            _text_of(instructions),
-            focus=tuple(focus or ()),
+        given = packing.Settings(
+            include=tuple(include) if include else None,
+            exclude=tuple(exclude) if exclude else None,
+            levels=tuple(map(packing.LevelRule.parse, level)) if level else None,
+            strip=packing.strips(tuple(one.value for one in strip)) if strip else None,
+            line_numbers=line_numbers,
+            instructions=instructions,
+            order=None if order is None else packing.Order(order.value),
+            log=log,
             history=history,
-            levels=tuple(map(packing.LevelRule.parse, level or ())),
+            diff=diff,
+        )
+        named = _paths(paths or [], stdin0=stdin0)
+        if packing.is_url(named[0]):
+            named = [_cloned(named, given, purpose, ended)]
+        run = _Run(
+            choices,
+            given,
+            purpose,
+            tuple(named),
+            _query(query, query_file),
+            tuple(focus or ()),
+            tuple(packing.parse_rule(text) for text in priority or ()),
+            redact=redact,
+            stored=cache,
+            counter=lambda: named_tokenizer(tokenizer, model, engine),
+            prover=prover,
+        )
+        if not watch:
+            return run.once()
+        from tokenbox.cli.watching import watch as watched  # noqa: PLC0415  # rarely asked for
+
+        watched(lambda: void(run.once()), run.state)
+        return Exit.OK
+
+
+def void(_: object) -> None:
+    """Drop a result."""
+
+
+def _cloned(named: Sequence[str], given: Settings, purpose: Purpose | None, ended: ExitStack) -> str:
+    """The folder of a clone of the repository that is named; it lasts until ``ended``."""
+    from tokenbox import folder as packing  # noqa: PLC0415
+
+    if len(named) > 1:
+        raise UsageProblem("a remote repository is packed alone. Name one URL, and no other path.")
+    settled = packing.settled(given, purpose, packing.ProjectSettings())
+    whole = bool(settled.history or settled.log or settled.diff)
+    return ended.enter_context(packing.cloned(named[0], whole=whole))
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One run of the command, which may be repeated."""
+
+    choices: PackChoices
+    given: Settings
+    purpose: Purpose | None
+    paths: tuple[str, ...]
+    query: str | None
+    focus: tuple[str, ...]
+    rules: tuple[PriorityRule, ...]
+    redact: bool
+    stored: bool
+    counter: Callable[[], Tokenizer]
+    prover: Prover | None
+
+    def state(self) -> object:
+        """The files with their sizes and times, but for what is written."""
+        from tokenbox import folder as packing  # noqa: PLC0415
+
+        found = packing.survey(self.paths).found
+        written = os.path.realpath(self.choices.output or os.devnull)
+        state = {}
+        for path in found.files:
+            full = os.path.join(found.root, path)  # noqa: PTH118
+            with suppress(OSError):
+                if not os.path.realpath(full).startswith(written):
+                    state[path] = os.stat(full).st_mtime_ns, os.stat(full).st_size  # noqa: PTH116
+        return state
+
+    def once(self) -> int:
+        """Read, choose, write. The exit status."""
+        from tokenbox import folder as packing  # noqa: PLC0415
+
+        choices = self.choices
+        surveyed = packing.survey(self.paths)
+        settled = packing.settled(self.given, self.purpose, surveyed.settings)
+        options = packing.Options(
+            self.query,
+            settled.order or packing.Order.PATH,
+            _text_of(settled.instructions),
+            focus=self.focus,
+            history=bool(settled.history),
+            levels=settled.levels or (),
+            line_numbers=bool(settled.line_numbers),
         )
         read = partial(
             packing.read,
-            rules=[packing.parse_rule(text) for text in priority or ()],
-            diff=diff,
-            redact=redact,
-            include=include or (),
-            exclude=exclude or (),
+            surveyed,
+            rules=self.rules,
+            diff=settled.diff,
+            redact=self.redact,
+            include=settled.include or (),
+            exclude=settled.exclude or (),
+            strip=settled.strip or (),
+            log=settled.log or 0,
         )
-        surveyed = packing.survey(_paths(paths or [], stdin0=stdin0))
-        if text_format is Format.BCP and not (tree or check):
+        if choices.text_format is Format.BCP and not (choices.tree or choices.check):
             with terminal.progress("reading", len(surveyed.found.files)) as advance:
-                source = read(surveyed, advance=advance)
+                source = read(advance=advance)
             _encode(source, choices)
             return Exit.OK
-        counter = named_tokenizer(tokenizer, model, engine)
-        with _counts(stored=cache) as counts:
+        counter = self.counter()
+        with _counts(stored=self.stored) as counts:
             with (
                 packing.CountAhead(counter, counts) as ahead,
                 terminal.progress("reading", len(surveyed.found.files)) as advance,
             ):
-                source = read(surveyed, advance=advance, seen=ahead.add)
+                source = read(advance=advance, seen=ahead.add)
             _report_notes(source.notes)
-            if tree:
+            if choices.tree:
                 _show_tree(source, counter, counts, choices)
                 return Exit.OK
-            return _render(source, counter, counts, choices, options, prover)
+            return _render(source, counter, counts, choices, options, self.prover)
 
 
 def _counts(*, stored: bool) -> AbstractContextManager[CountCache]:
@@ -317,12 +464,32 @@ def _render(  # the parts of one run
     data: bytes | Iterable[bytes] = (piece.encode() for piece in result.rendering.pieces)
     if choices.text_format is Format.JSON:
         data = json_bytes({**result.to_dict(), "notes": [note.to_dict() for note in source.notes]})
-    if choices.output is not None or not choices.explain:
+    if choices.copy:
+        from tokenbox.cli.clipboard import copy  # noqa: PLC0415  # rarely asked for
+
+        copy(json_bytes(result.to_dict()) if choices.text_format is Format.JSON else result.text.encode())
+    if choices.split is not None:
+        _write_parts(result, counter, counts, choices, mode)
+    elif choices.output is not None or not (choices.explain or choices.copy):
         deliver(data, choices.output)
     if choices.explain:
         write_text(result.explain() + "\n")
     write_error(_outcome(result, about) + "\n")
     return Exit.OK if prover is None else prover.status()
+
+
+def _write_parts(
+    result: Pack, counter: Tokenizer, counts: CountCache, choices: PackChoices, mode: str
+) -> None:
+    """The parts of the pack, each in a file of its own: ``pack.1.xml``, ``pack.2.xml``, ..."""
+    from tokenbox.folder import split  # noqa: PLC0415
+
+    stem, suffix = os.path.splitext(str(choices.output))  # noqa: PTH122
+    parts = split(result, counter, choices.split or 0, mode, cache=counts)
+    for number, part in enumerate(parts, 1):
+        name = f"{stem}.{number}{suffix}"
+        write_file(name, part.text.encode())
+        write_error(f"{printable(name)}: {part.total:,} tokens\n")
 
 
 def _encode(source: Source, choices: PackChoices) -> None:

@@ -7,9 +7,13 @@ options; not on the file system, the clock, the environment or the working direc
 
 from tokenbox.folder.ahead import CountAhead
 from tokenbox.folder.notes import Note, NoteKind
-from tokenbox.folder.packing import LevelRule, Options, Order, Pack, PackedFile, as_blocks, pack_source
+from tokenbox.folder.packing import LevelRule, Options, Order, Pack, PackedFile, as_blocks, pack_source, split
+from tokenbox.folder.presets import Purpose, Settings, settled, strips
 from tokenbox.folder.priorities import PriorityRule, parse_rule
+from tokenbox.folder.project import ProjectSettings
+from tokenbox.folder.remote import cloned, is_url
 from tokenbox.folder.source import File, Source, Survey, read, survey
+from tokenbox.folder.stripping import Strip
 from tokenbox.folder.walk import PathProblem
 
 __all__ = [
@@ -24,11 +28,20 @@ __all__ = [
     "PackedFile",
     "PathProblem",
     "PriorityRule",
+    "ProjectSettings",
+    "Purpose",
+    "Settings",
     "Source",
+    "Strip",
     "Survey",
     "as_blocks",
+    "cloned",
+    "is_url",
     "pack_source",
     "parse_rule",
     "read",
+    "settled",
+    "split",
+    "strips",
     "survey",
 ]

@@ -92,7 +92,16 @@ class Candidate:
 class Board:
     """The files that may be shown, priced. Fulfils ``engine.choice.Whole``; items are pieces of files."""
 
-    def __init__(self, files: Sequence[File], tokens: Sequence[int], counter: Counter, mode: str) -> None:
+    def __init__(
+        self,
+        files: Sequence[File],
+        tokens: Sequence[int],
+        counter: Counter,
+        mode: str,
+        *,
+        line_numbers: bool = False,
+    ) -> None:
+        self._numbers = line_numbers
         self._files = files
         self._tokens = tokens
         self._counter = counter
@@ -114,7 +123,10 @@ class Board:
             found = shape(file.text, file.kind.outline)
             block = file.block()
             frame = self._framed(self._markup.summary(block, ""))
-            full = self._framed(self._markup.full(block)._replace(body="")) + self._tokens[i]
+            content = (
+                self._counter.small(numbered(file.text.decode(), 1)) if self._numbers else self._tokens[i]
+            )
+            full = self._framed(self._markup.full(block)._replace(body="")) + content
             self._candidates[i] = Candidate(
                 file, found, _outlines(file, found), frame, full, [Form.NOTHING] * len(found.pieces)
             )
@@ -295,7 +307,7 @@ class Board:
         piece = candidate.shape.pieces[p]
         assert candidate.file.text is not None  # noqa: S101  # see ``add``
         text = candidate.file.text[piece.start : piece.end].decode()
-        return _safe(text if text.endswith("\n") else f"{text}\n")
+        return self._body(text if text.endswith("\n") else f"{text}\n", piece)
 
     def _shown_text(self, i: int, p: int, form: Form) -> str:
         text = self._piece_text(self._first[i] + p, form)
@@ -303,7 +315,10 @@ class Board:
         if part is None or part[0] != p:
             return text
         piece, data = self._candidates[i].shape.pieces[p], self._candidates[i].file.text or b""
-        return _safe(data[piece.start : piece.start + part[1]].decode())
+        return self._body(data[piece.start : piece.start + part[1]].decode(), piece)
+
+    def _body(self, text: str, piece: Piece) -> str:
+        return numbered(text, piece.first + 1) if self._numbers else _safe(text)
 
     def _mark(self, i: int, first: int, last: int, form: Form) -> str:
         """The line before a run of pieces: which lines it is, and inside what."""
@@ -349,6 +364,13 @@ def _runs(candidate: Candidate) -> Iterable[tuple[int, int, Form]]:
                 last = end
         yield at, last, form
         at = last
+
+
+def numbered(text: str, first: int) -> str:
+    """The text with the number of each line before it; a line of it cannot look like a mark of ours."""
+    lines = text.split("\n")
+    last = lines.pop() if lines[-1] == "" else None
+    return "\n".join(f"{n}| {line}" for n, line in enumerate(lines, first)) + ("" if last is None else "\n")
 
 
 def _safe(text: str) -> str:

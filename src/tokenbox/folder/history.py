@@ -34,3 +34,22 @@ def past_changes(root: str) -> list[tuple[bytes, list[str]]]:
         paths = [name.strip(b"\n").decode("utf-8", "surrogateescape") for name in names.split(b"\0")]
         found.append((message, [path for path in paths if path]))
     return found
+
+
+def latest_changes(root: str, number: int) -> str:
+    """The latest commits in and below ``root``: a line for each, with the files it changed.
+
+    Raises ``GitProblem``.
+    """
+    output = run_git(
+        [
+            *("log", f"-{number}", "--name-only", "--relative", "--no-color", "--no-ext-diff"),
+            *("--no-textconv", "--date=short", "--format=%x01%h %ad %s", "--", "."),
+        ],
+        root,
+    )
+    lines = []
+    for entry in output.decode("utf-8", "replace").split("\x01")[1:]:
+        title, *names = [line for line in entry.splitlines() if line]
+        lines.append("\n".join([title, *(f"  {name}" for name in names)]))
+    return "\n".join(lines)

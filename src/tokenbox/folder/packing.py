@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from tokenbox.compose.blocks import render_blocks
 from tokenbox.compose.counting import Counter
 from tokenbox.content.block_kinds import FormatHint, Priority
-from tokenbox.content.blocks import AnnotationBlock, DiffBlock, DocumentBlock
+from tokenbox.content.blocks import AnnotationBlock, CodeBlock, DiffBlock, DocumentBlock
 from tokenbox.errors import ContextCriticalOverflow, EmptyInput, TokenboxError, TokenizerError
-from tokenbox.folder.choosing import WITH_QUERY, WITHOUT_QUERY, Board, Form
+from tokenbox.folder.choosing import WITH_QUERY, WITHOUT_QUERY, Board, Form, numbered
 from tokenbox.folder.globs import Glob
 from tokenbox.folder.history import past_changes
 from tokenbox.folder.listing import Listing, Shown, file_tree, folders, folders_only
@@ -67,6 +68,12 @@ class LevelProblem(TokenboxError):
     code = "level_invalid"
 
 
+class SplitProblem(TokenboxError):
+    """A part of a pack cannot be as small as was asked."""
+
+    code = "split_too_small"
+
+
 @dataclass(frozen=True, slots=True)
 class LevelRule:
     """Files that match ``glob`` are shown at most so."""
@@ -102,7 +109,8 @@ class Options:
     """What a pack is asked for. ``instructions`` are shown after the files, and count.
 
     ``focus``: paths, or ``PATH:SYMBOL``, that the rest is to be near. ``history``: past changes count, by
-    git. ``levels``: how much of the files that a pattern matches is shown at most.
+    git. ``levels``: how much of the files that a pattern matches is shown at most. ``line_numbers``: before
+    each line of a file.
     """
 
     query: str | None = None
@@ -111,6 +119,7 @@ class Options:
     focus: tuple[str, ...] = ()
     history: bool = False
     levels: tuple[LevelRule, ...] = ()
+    line_numbers: bool = False
 
     def asks(self, source: Source) -> bool:
         """Whether anything says what the pack is for."""
@@ -150,7 +159,8 @@ class Pack:
     files: tuple[PackedFile, ...]
     options: Options
     gap_permille: int | None = None
-    notes: tuple[str, ...] = field(default=())
+    blocks: tuple[Block, ...] = ()
+    """What was rendered, each block as it is shown."""
 
     @property
     def text(self) -> str:
@@ -210,6 +220,46 @@ def pack_source(
         proof,
     )
     return packer.everything() or packer.chosen()
+
+
+def split(
+    pack: Pack,
+    tokenizer: str | Tokenizer | Callable[[str], int],
+    limit: int,
+    mode: str = "xml",
+    *,
+    cache: CountCache | None = None,
+) -> list[BlockLayout]:
+    """The pack in parts of at most ``limit`` tokens each, cut between files.
+
+    Raises :class:`SplitProblem` where one file alone has more.
+    """
+
+    def rendered(blocks: Sequence[Block]) -> BlockLayout:
+        return render_blocks(blocks, tokenizer, None, mode, verbosity="summary", cache=cache)
+
+    parts: list[BlockLayout] = []
+    waiting = [(block, rendered([block]).total) for block in pack.blocks]
+    while waiting:
+        if waiting[0][1] > limit:
+            block, size = waiting[0]
+            name = getattr(block, "path", None) or getattr(block, "title", None) or "the tree"
+            raise SplitProblem(
+                f"{name} alone has {size:,} tokens, {size - limit:,} over the {limit:,} of a part. "
+                f"Use --split {size}.",
+                size=size,
+                limit=limit,
+            )
+        number = 1
+        while number < len(waiting) and sum(size for _, size in waiting[: number + 1]) <= limit:
+            number += 1
+        part = rendered([block for block, _ in waiting[:number]])
+        while part.total > limit:
+            number -= 1
+            part = rendered([block for block, _ in waiting[:number]])
+        parts.append(part)
+        waiting = waiting[number:]
+    return parts
 
 
 class _Packer:
@@ -274,6 +324,7 @@ class _Packer:
                 [self._tokens.get(i, 0) for i in range(len(self._source.files))],
                 self._counter,
                 self._mode,
+                line_numbers=self._options.line_numbers,
             )
             listing = self._listing(room, self._worths)
             content = (
@@ -385,11 +436,15 @@ class _Packer:
 
         return Listing(folders(entries), room, counts)
 
-    def _always(self) -> list[Block]:
-        """The blocks that are there in any case: the changes, and last of all the instructions."""
-        return [*self._source.changes, *self._instructions()]
+    def _always(self) -> list[DocumentBlock | DiffBlock]:
+        """The blocks that are there in any case: commits, changes, and last of all the instructions."""
+        return [*self._commits(), *self._source.changes, *self._instructions()]
 
-    def _instructions(self) -> list[Block]:
+    def _commits(self) -> list[DocumentBlock | DiffBlock]:
+        log = self._source.log
+        return [DocumentBlock("git log", log.encode(), FormatHint.PLAIN)] if log else []
+
+    def _instructions(self) -> list[DocumentBlock | DiffBlock]:
         text = self._options.instructions
         return [] if text is None else [DocumentBlock("instructions", text.encode(), FormatHint.PLAIN)]
 
@@ -401,7 +456,7 @@ class _Packer:
         sizes = [counter.small(markup.full(block).text + "\n\n") for block in blocks]
         total = sum(sizes)
         if total > self._budget:
-            names = [block.path if isinstance(block, DiffBlock) else "instructions" for block in blocks]
+            names = [block.path if isinstance(block, DiffBlock) else block.title for block in blocks]
             raise ContextCriticalOverflow(
                 fixed_load=total,
                 budget=self._budget,
@@ -447,8 +502,8 @@ class _Packer:
     ) -> Pack:
         order = sorted(texts, key=self._place)
         blocks: list[Block] = [replace(self._tree, summary=tree)] if tree else []
-        blocks += self._source.changes
-        blocks += [replace(self._source.files[i].block(), summary=texts[i]) for i in order]
+        blocks += [*self._commits(), *self._source.changes]
+        blocks += [replace(self._block(i, texts[i] is None), summary=texts[i]) for i in order]
         blocks += self._instructions()
         rendering = proven(RENDER_BLOCKS, proof)(
             blocks,
@@ -464,7 +519,14 @@ class _Packer:
             )
             for i, file in enumerate(self._source.files)
         )
-        return Pack(rendering, files, self._options, gap)
+        return Pack(rendering, files, self._options, gap, tuple(blocks))
+
+    def _block(self, i: int, full: bool) -> CodeBlock | DocumentBlock:  # noqa: FBT001  # of one caller
+        file = self._source.files[i]
+        block = file.block()
+        if full and self._options.line_numbers:
+            return replace(block, content=numbered((file.text or b"").decode(), 1).encode())
+        return block
 
     def _place(self, i: int) -> tuple[int, int]:
         return (self._worths.get(i, 0) if self._options.order is Order.WORTH else 0), i

@@ -2,11 +2,17 @@
 
     [tool.tokenbox.pack]
     ignore = ["docs/generated/"]
+    include = ["src/", "tests/"]
+    strip = ["base64", "outputs"]
+    line_numbers = true
+    instructions = "docs/for-models.md"
     [tool.tokenbox.pack.priority]
     "src/**" = "high"
+    [tool.tokenbox.pack.level]
+    "tests/**" = "outline"
 
 Patterns are relative to the packed folder. The file is looked for in that folder and in those above it, up to
-where git is at home.
+where git is at home. What the command line or the call says goes before it; so does a preset.
 """
 
 from __future__ import annotations
@@ -33,10 +39,19 @@ class ProjectProblem(TokenboxError):
 
 @dataclass(frozen=True, slots=True)
 class ProjectSettings:
-    """What the table says."""
+    """What the table says; None for what it does not say. ``instructions``: a file."""
 
     ignore: tuple[str, ...] = ()
     priorities: tuple[PriorityRule, ...] = ()
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    levels: tuple[tuple[str, str], ...] = ()
+    strip: tuple[str, ...] | None = None
+    line_numbers: bool | None = None
+    instructions: str | None = None
+    order: str | None = None
+    log: int | None = None
+    history: bool | None = None
 
 
 def project_settings(root: str) -> ProjectSettings:
@@ -46,7 +61,7 @@ def project_settings(root: str) -> ProjectSettings:
     while True:
         table = _table(folder)
         if table is not None:
-            return _settings(table)
+            return _settings(table, folder)
         if folder == top:
             return ProjectSettings()
         folder = os.path.dirname(folder)  # noqa: PTH120
@@ -66,18 +81,48 @@ def _table(folder: str) -> object:
     return found
 
 
-def _settings(table: object) -> ProjectSettings:
+_LISTS = ("ignore", "include", "exclude", "strip")
+_TABLES = ("priority", "level")
+_VALUES: dict[str, tuple[type, str]] = {
+    "line_numbers": (bool, "true or false"),
+    "history": (bool, "true or false"),
+    "log": (int, "a number of commits"),
+    "order": (str, "'path' or 'worth'"),
+    "instructions": (str, "the path of a file"),
+}
+
+
+def _settings(table: object, folder: str) -> ProjectSettings:
     if not isinstance(table, dict):
         raise ProjectProblem(f"{_WHERE} is a table, not {type(table).__name__}.")
-    unknown = sorted(set(table) - {"ignore", "priority"})
+    known = [*_LISTS, *_TABLES, *_VALUES]
+    unknown = sorted(set(table) - set(known))
     if unknown:
-        raise ProjectProblem(f"{_WHERE}: there is no key {unknown[0]!r}. There are 'ignore' and 'priority'.")
-    ignore = table.get("ignore", [])
-    if not isinstance(ignore, list) or not all(isinstance(line, str) for line in ignore):
-        raise ProjectProblem(f"{_WHERE}: 'ignore' is a list of patterns, as in ['docs/generated/'].")
-    priority = table.get("priority", {})
-    if not isinstance(priority, dict) or not all(isinstance(name, str) for name in priority.values()):
-        raise ProjectProblem(f'{_WHERE}: \'priority\' is a table of patterns, as in "src/**" = "high".')
+        raise ProjectProblem(f"{_WHERE}: there is no key {unknown[0]!r}. There are {', '.join(known)}.")
+    for key in _LISTS:
+        found = table.get(key, [])
+        if not isinstance(found, list) or not all(isinstance(line, str) for line in found):
+            raise ProjectProblem(f"{_WHERE}: {key!r} is a list of texts, as in ['docs/generated/'].")
+    for key in _TABLES:
+        found = table.get(key, {})
+        if not isinstance(found, dict) or not all(isinstance(name, str) for name in found.values()):
+            example = '"src/**" = "high"' if key == "priority" else '"tests/**" = "outline"'
+            raise ProjectProblem(f"{_WHERE}: {key!r} is a table of patterns, as in {example}.")
+    for key, (kind, is_what) in _VALUES.items():
+        if key in table and type(table[key]) is not kind:
+            raise ProjectProblem(f"{_WHERE}: {key!r} is {is_what}, not {table[key]!r}.")
+    rules = [PriorityRule.of(glob, name, _WHERE) for glob, name in table.get("priority", {}).items()]
+    instructions = table.get("instructions")
     return ProjectSettings(
-        tuple(ignore), tuple(PriorityRule.of(glob, name, _WHERE) for glob, name in priority.items())
+        tuple(table.get("ignore", ())),
+        tuple(rules),
+        include=tuple(table.get("include", ())),
+        exclude=tuple(table.get("exclude", ())),
+        levels=tuple(table.get("level", {}).items()),
+        strip=tuple(table["strip"]) if "strip" in table else None,
+        line_numbers=table.get("line_numbers"),
+        instructions=None if instructions is None else os.path.join(folder, instructions),  # noqa: PTH118
+        order=table.get("order"),
+        log=table.get("log"),
+        history=table.get("history"),
     )

@@ -7,10 +7,11 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tokenbox.content.blocks import Block, CodeBlock, DiffBlock, DocumentBlock
+from tokenbox.content.blocks import CodeBlock, DiffBlock, DocumentBlock
 from tokenbox.errors import TokenboxError
 from tokenbox.folder.difference import git_diff
 from tokenbox.folder.generated import as_text
+from tokenbox.folder.history import latest_changes
 from tokenbox.folder.languages import kind_of
 from tokenbox.folder.names import shown
 from tokenbox.folder.notes import Note, NoteKind
@@ -19,15 +20,17 @@ from tokenbox.folder.priors import Priors
 from tokenbox.folder.project import ProjectSettings, project_settings
 from tokenbox.folder.reading import MAX_BYTES, read_file
 from tokenbox.folder.secrets import redact as without_secrets
+from tokenbox.folder.stripping import stripped
 from tokenbox.folder.walk import Found, common_folder, resolved, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from tokenbox.content.block_kinds import Priority
     from tokenbox.folder.languages import Kind
     from tokenbox.folder.priorities import PriorityRule
     from tokenbox.folder.priors import Prior
+    from tokenbox.folder.stripping import Strip
 
 # All of it is in memory. What is never read does not count.
 MAX_TOTAL_BYTES = 512 << 20
@@ -71,7 +74,7 @@ class File:
     prior: Prior
     asked: Priority | None = None
 
-    def block(self) -> Block:
+    def block(self) -> CodeBlock | DocumentBlock:
         """The whole file as a block."""
         assert self.text is not None  # noqa: S101  # the caller has seen to it
         if self.kind.format is not None:
@@ -87,6 +90,8 @@ class Source:
     files: tuple[File, ...]
     changes: tuple[DiffBlock, ...]
     notes: tuple[Note, ...]
+    log: str = ""
+    """The latest commits, if they are asked for."""
 
 
 def survey(paths: Sequence[str | os.PathLike[str]]) -> Survey:
@@ -105,7 +110,7 @@ def survey(paths: Sequence[str | os.PathLike[str]]) -> Survey:
     return Survey(found, settings, named)
 
 
-def read(
+def read(  # noqa: PLR0913  # each is an option of its own
     surveyed: Survey,
     *,
     rules: Sequence[PriorityRule] = (),
@@ -113,6 +118,8 @@ def read(
     redact: bool = True,
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
+    strip: Collection[Strip] = (),
+    log: int = 0,
     advance: Callable[[], None] = lambda: None,
     seen: Callable[[str], None] = lambda _: None,
 ) -> Source:
@@ -120,13 +127,15 @@ def read(
 
     ``rules`` go before the project's own. ``diff``: the revision that the working tree is compared with.
     ``redact``: replace secrets. ``include`` and ``exclude``: patterns as in .gitignore of the only files
-    that are packed, and of files that are not. ``advance`` is called after each file that was read, ``seen``
+    that are packed, and of files that are not. ``strip``: what is left out of files. ``log``: how many of the
+    latest commits are shown. ``advance`` is called after each file that was read, ``seen``
     with the text of each. Raises :class:`NothingToPack`, ``GitProblem``.
     """
     root = surveyed.found.root
     # Git first: what it cannot do should not take long to say.
     changes = [] if diff is None else git_diff(root, diff, _inside(root, surveyed.named))
-    reader = _Reader(Rules([*surveyed.settings.priorities, *rules]), redact=redact)
+    commits = latest_changes(root, log) if log else ""
+    reader = _Reader(Rules([*surveyed.settings.priorities, *rules]), redact=redact, strip=strip)
     files = []
     for path, size in _wanted(surveyed.found.files, include, exclude).items():
         content, note = read_file(root, path)
@@ -145,7 +154,7 @@ def read(
         )
     cleaned = tuple(map(reader.change, changes))
     notes = sorted({*reader.notes, *surveyed.found.notes}, key=lambda note: note.order)
-    return Source(root, tuple(files), cleaned, tuple(notes))
+    return Source(root, tuple(files), cleaned, tuple(notes), reader.commits(commits))
 
 
 def _why_nothing(notes: Sequence[Note]) -> str:
@@ -170,8 +179,9 @@ def _wanted(files: dict[str, int], include: Sequence[str], exclude: Sequence[str
 
 
 class _Reader:
-    def __init__(self, rules: Rules, *, redact: bool) -> None:
+    def __init__(self, rules: Rules, *, redact: bool, strip: Collection[Strip]) -> None:
         self._rules = rules
+        self._strip = strip
         self._priors = Priors()
         self._redact = redact
         self.notes: list[Note] = []
@@ -190,9 +200,18 @@ class _Reader:
                 self.notes.append(Note(name, NoteKind.CONTROLS))
             text, notes = self._clean(text, path)
             self.notes += notes
+            if self._strip:
+                text = stripped(text, path, kind_of(path, text).outline, self._strip)
+                size = len(text)
         known_text = text or b""
         kind, prior = kind_of(path, known_text), self._priors.of(path, known_text)
         return File(path, name, size, text, kind, prior, self._rules.asked(path))
+
+    def commits(self, log: str) -> str:
+        """The commits without secrets."""
+        text, notes = self._clean(log.encode(), "git log")
+        self.notes += notes
+        return text.decode()
 
     def change(self, block: DiffBlock) -> DiffBlock:
         hunks = []

@@ -31,7 +31,7 @@ FIRST = 60
 # What the best documents of its folder match on average is worth so much (percent) to a piece.
 FOLDER, _BEST_OF_FOLDER = 30, 5
 # Percent of the best match that the document of most standing gets: it decides where a query says little.
-STANDING = 5
+STANDING = 3
 # Percent of the match of its test that a document gets, where at most so many have its name.
 OF_TEST, _NAMESAKES = 30, 2
 _TEST_NAME = re.compile(r"^[Tt]est_?|[_-]?(?:[Tt]ests?|[Ss]pec)$")

@@ -1,0 +1,167 @@
+"""Presets, the project's table, stripping, line numbers, commits, remote repositories, parts, watching."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tokenbox
+from tests.pack.test_packing import git
+from tokenbox.cli.clipboard import copy
+from tokenbox.cli.outcome import UsageProblem
+from tokenbox.cli.watching import watch
+from tokenbox.folder import LevelRule, Order, ProjectSettings, Settings, Strip, cloned, is_url, settled, split
+from tokenbox.folder.difference import GitProblem
+from tokenbox.folder.packing import SplitProblem
+from tokenbox.folder.presets import SettingProblem
+from tokenbox.folder.stripping import stripped
+
+if TYPE_CHECKING:
+    from tests.pack.conftest import Make
+
+ALL = tuple(Strip)
+
+
+@pytest.fixture
+def repository(folder: Make) -> Path:
+    root = folder({"a.py": "# why\ndef f(x):\n    return x  # inline\n"})
+    git(root, "init", "-q", "-b", "main")
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "the first change")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("language", "before", "after"),
+    [
+        ("python", b"#!/bin/x\n# gone\nx = '# kept'  # gone\n", b"#!/bin/x\nx = '# kept'\n"),
+        (
+            "go",
+            b"package p\n// gone\nvar x = 1 // gone\n/* a\nb */ var y = 2\n",
+            b"package p\nvar x = 1\n var y = 2\n",
+        ),
+        ("rust", b"/// gone\nfn f() {} // gone\n", b"fn f() {}\n"),
+        ("javascript", b"f('http://x') /* gone */ + 1\n", b"f('http://x')  + 1\n"),
+        (None, b"# no grammar, no comment\n", b"# no grammar, no comment\n"),
+    ],
+)
+def test_comments_are_left_out_and_strings_are_not(language: str | None, before: bytes, after: bytes) -> None:
+    assert stripped(before, "x", language, {Strip.COMMENTS}) == after
+
+
+def test_data_and_outputs_are_left_out() -> None:
+    data = b"x = '" + b"QUJD" * 80 + b"'\n"
+    assert stripped(data, "a.py", "python", ALL) == b"x = '[base64, 320 characters]'\n"
+    digest = b"a" * 128
+    assert stripped(digest, "a.txt", None, ALL) == digest
+    notebook = {"cells": [{"cell_type": "code", "source": ["1 + 1"], "outputs": [{"data": "2"}]}]}
+    found = json.loads(stripped(json.dumps(notebook).encode(), "a.ipynb", None, ALL))
+    assert found["cells"][0] == {"cell_type": "code", "source": ["1 + 1"], "outputs": []}
+    assert stripped(b"{no notebook", "a.ipynb", None, ALL) == b"{no notebook"
+
+
+def test_each_line_has_its_number_and_counts(folder: Make) -> None:
+    body = "".join(f"def part_{n}(x):\n    return x + {n} * 7\n\n\n" for n in range(80))
+    root = folder({"a.py": body, "b.py": body.replace("part", "other")})
+    full = tokenbox.pack(root, None, line_numbers=True, tokenizer="utf8-bytes")
+    assert "\n1| def part_0(x):\n2|     return x + 0 * 7\n3| \n" in full.text
+    some = tokenbox.pack(root, 1500, "part_70", line_numbers=True, tokenizer="utf8-bytes")
+    line = body.splitlines().index("def part_70(x):") + 1
+    assert f"\n{line}| def part_70(x):\n" in some.text
+    assert len(some.text.encode()) == some.total <= 1500
+
+
+def test_the_latest_commits_are_shown_and_count(repository: Path) -> None:
+    pack = tokenbox.pack(repository, 300, log=3, tokenizer="utf8-bytes")
+    assert "the first change\n  a.py" in pack.text
+    assert len(pack.text.encode()) == pack.total <= 300
+
+
+def test_branches_are_compared(repository: Path) -> None:
+    git(repository, "checkout", "-q", "-b", "feature")
+    (repository / "a.py").write_text("y = 2\n", encoding="utf-8")
+    git(repository, "commit", "-q", "-am", "another")
+    pack = tokenbox.pack(repository, diff="main...feature", tokenizer="utf8-bytes")
+    assert "\n+y = 2\n" in pack.text
+
+
+def test_a_preset_goes_before_the_project_and_the_call_before_both() -> None:
+    project = ProjectSettings(order="path", line_numbers=False, log=2, levels=(("t/**", "outline"),))
+    found = settled(Settings(log=7), "review", project)
+    assert (found.log, found.line_numbers, found.diff, found.order) == (7, True, "HEAD", Order.PATH)
+    assert found.levels == (LevelRule.parse("t/**=outline"),)
+    assert settled(Settings(), "question", ProjectSettings()).order is Order.WORTH
+    with pytest.raises(SettingProblem, match="review, question, handover"):
+        settled(Settings(), "fun", project)
+    with pytest.raises(SettingProblem, match="comments, base64, outputs"):
+        settled(Settings(), None, ProjectSettings(strip=("blanks",)))
+
+
+def test_the_table_of_the_project_holds(folder: Make) -> None:
+    table = """
+[tool.tokenbox.pack]
+exclude = ["*.md"]
+strip = ["comments"]
+line_numbers = true
+instructions = "say.txt"
+[tool.tokenbox.pack.level]
+"pyproject.toml" = "listed"
+"""
+    root = folder(
+        {"pyproject.toml": table, "a.py": "x = 1  # gone\n", "b.md": "# B\n", "say.txt": "Be brief."}
+    )
+    pack = tokenbox.pack(root, 400, tokenizer="utf8-bytes")
+    assert "1| x = 1\n" in pack.text
+    assert "Be brief." in pack.text
+    assert "# B" not in pack.text
+    assert "gone" not in pack.text
+
+
+def test_a_remote_repository_is_cloned_and_goes_again(repository: Path) -> None:
+    git(repository, "branch", "other")
+    assert is_url("https://example.org/a/b") and is_url("git@example.org:a/b.git") and not is_url("src/a:b")  # noqa: PT018
+    with cloned(f"file://{repository}#other", whole=False) as found:
+        assert tokenbox.pack(found, tokenizer="utf8-bytes").files[0].path == "a.py"
+    assert not Path(found).exists()
+    with (
+        pytest.raises(GitProblem, match="cannot clone file:///nowhere"),
+        cloned("file:///nowhere", whole=True),
+    ):
+        pass
+
+
+def test_parts_are_within_their_limit_and_lose_nothing(folder: Make) -> None:
+    root = folder({f"f{n}.txt": f"text {n} " * 20 for n in range(9)})
+    pack = tokenbox.pack(root, tokenizer="utf8-bytes")
+    parts = split(pack, "utf8-bytes", 700)
+    assert len(parts) > 1
+    assert all(len(part.text.encode()) == part.total <= 700 for part in parts)
+    assert [n for part in parts for n in range(9) if f"text {n} " in part.text] == list(range(9))
+    with pytest.raises(SplitProblem, match="--split"):
+        split(pack, "utf8-bytes", 60)
+
+
+def test_watching_runs_again_after_a_change_and_ends_when_interrupted() -> None:
+    states, runs = iter([1, 1, 1, 2, 2, 2]), []
+
+    def wait() -> None:
+        if len(runs) == 2:
+            raise KeyboardInterrupt
+
+    watch(lambda: runs.append(1), lambda: next(states), wait)
+    assert len(runs) == 2
+
+
+def test_the_clipboard_is_reached_by_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "wl-copy"
+    program.write_text(f"#!/bin/sh\n/bin/cat > {tmp_path}/copied\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    copy(b"text")
+    assert (tmp_path / "copied").read_bytes() == b"text"
+    program.unlink()
+    with pytest.raises(UsageProblem, match="clipboard"):
+        copy(b"text")
