@@ -488,7 +488,7 @@ def _write_parts(
     parts = split(result, counter, choices.split or 0, mode, cache=counts)
     for number, part in enumerate(parts, 1):
         name = f"{stem}.{number}{suffix}"
-        write_file(name, part.text.encode())
+        deliver(part.text.encode(), name)
         write_error(f"{printable(name)}: {part.total:,} tokens\n")
 
 

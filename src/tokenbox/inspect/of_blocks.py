@@ -97,7 +97,7 @@ def pack_entry(pack: Pack, title: str, tokenizer: Tokenizer | None = None) -> Pa
             ),
         ),
         (*facts, *entry.facts),
-        (*entry.notes, *pack.notes),
+        entry.notes,
         boundaries=entry.boundaries,
     )
 
