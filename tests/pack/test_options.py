@@ -145,7 +145,8 @@ def test_parts_are_within_their_limit_and_lose_nothing(folder: Make) -> None:
 
 
 def test_watching_runs_again_after_a_change_and_ends_when_interrupted() -> None:
-    states, runs = iter([1, 1, 1, 2, 2, 2]), []
+    states = iter([1, 1, 1, 2, 2, 2])
+    runs: list[int] = []
 
     def wait() -> None:
         if len(runs) == 2:
