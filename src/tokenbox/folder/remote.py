@@ -48,8 +48,12 @@ def cloned(url: str, *, whole: bool) -> Iterator[str]:
             raise GitProblem("git is not installed, and a remote repository needs it. Install it.") from None
         if ended.returncode:
             said = ended.stderr.decode("utf-8", "replace").strip()
-            last = said.splitlines()[-1] if said else "it gave no reason"
-            raise GitProblem(f"git cannot clone {_without_password(address)}: {last}", git=said[:2000])
+            why = next((line for line in said.splitlines() if line.startswith("fatal: ")), said[:200])
+            raise GitProblem(
+                f"git cannot clone {_without_password(address)}: {_without_password(why)}. "
+                f"Try it yourself: git clone {_without_password(address)}",
+                git=_without_password(said[:2000]),
+            )
         yield target
 
 
