@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.llama import model as models
-from tokenbox.compose import bound
+from tokenbox.compose import bound, least
 from tokenbox.compose.remembered import RememberedCounts
 from tokenbox.content.message import UndeclaredCost
 from tokenbox.content.request import read_request
@@ -329,8 +329,8 @@ def test_media_cost_what_they_declare(model: models.Model) -> None:
 @pytest.mark.parametrize("what", ["images", "texts", "names", "calls"])
 def test_what_is_remembered_of_messages_has_an_end(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Megabytes of a message that are not counted, or too many to be worth it, are let go of."""
-    monkeypatch.setattr(published, "COUNTS", RememberedCounts(500_000))
-    monkeypatch.setattr(bound, "COUNTS", RememberedCounts(500_000))
+    for counting in (published, bound, least):
+        monkeypatch.setattr(counting, "COUNTS", RememberedCounts(500_000))
 
     def message(number: int) -> dict[str, Any]:
         large = f"{number}{'a ' * 1_000_000}"
