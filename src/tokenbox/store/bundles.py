@@ -20,7 +20,16 @@ from typing import TYPE_CHECKING
 
 from tokenbox.files import replace, sync_folder
 from tokenbox.proof.archive import ArchiveFiles
-from tokenbox.proof.bundle import ENVELOPE, MANIFEST, MAX_MANIFEST, VOLATILE, Volatile, build
+from tokenbox.proof.bundle import (
+    DECISIONS,
+    ENVELOPE,
+    INPUTS,
+    MANIFEST,
+    MAX_MANIFEST,
+    VOLATILE,
+    Volatile,
+    build,
+)
 from tokenbox.proof.errors import BundleInvalid, ProofError
 from tokenbox.proof.manifest import HEX, read_volatile
 from tokenbox.proof.signing import MAX_ENVELOPE, STATEMENT_TYPE, signed
@@ -42,6 +51,8 @@ DRAFTS = ".new"
 _DRAFT_SECONDS = 24 * 60 * 60
 _PIECE = 1 << 20
 _FOLDERS = ("summaries", "texts")
+# The files of a bundle without folders and signatures.
+_SMALLEST = frozenset({MANIFEST, INPUTS, DECISIONS, VOLATILE})
 _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _MAKE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 _THERE = {errno.ENOTEMPTY, errno.EEXIST}
@@ -275,6 +286,9 @@ class FolderFiles:
 
     def names(self) -> Iterator[str]:
         try:
+            if (names := frozenset(os.listdir(self._path))) == _SMALLEST:  # noqa: PTH208  # names are all it needs
+                yield from names  # each is read, and so found to be a file
+                return
             with os.scandir(self._path) as entries:
                 for entry in entries:
                     if entry.is_file(follow_symlinks=False):
