@@ -72,6 +72,11 @@ class Verdict:
         return self.guarded is not None and self.guarded.ok
 
     @property
+    def is_over(self) -> bool:
+        """Whether it is refused for its size, and not because it could not be counted."""
+        return self.guarded is not None and not self.fits and not (self.is_missing_count or self.is_unseen)
+
+    @property
     def budget(self) -> int | None:
         """What the input may be, None where that is unknown; below 0 if the output alone is too much."""
         return None if self.guarded is None else self.guarded.limits.input_limit

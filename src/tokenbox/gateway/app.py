@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from tokenbox.compose.requests import By, Count
 from tokenbox.gateway.admission import (
@@ -35,6 +36,7 @@ from tokenbox.gateway.asgi import (
     Send,
     json_bytes,
 )
+from tokenbox.gateway.browsers import preflight, shared_with
 from tokenbox.gateway.calls import Call, check_query, read_call, read_in_time
 from tokenbox.gateway.models import not_served
 from tokenbox.gateway.protocols import PROTOCOLS, Style
@@ -143,6 +145,12 @@ class Gateway(Application):
             await super().__call__(scope, receive, send)
 
     async def answer(self, incoming: Incoming, send: Send, request_id: str) -> None:
+        origin, origins = incoming.header(b"origin"), self.services.settings.cors_origins
+        if origin is not None and (origin in origins or "*" in origins):
+            if incoming.method == "OPTIONS" and b"access-control-request-method" in incoming.headers:
+                await Reply(204, b"", preflight(incoming)).send(send)
+                return
+            send = shared_with(origin, send)
         if incoming.method == "POST" and incoming.path in PROTOCOLS:
             await Request(self.services, incoming, send, request_id).run()
         else:
@@ -182,6 +190,8 @@ class Request:
         self.tried: dict[str, Count] = {}
         self.asked: Call | None = None
         self.parent = incoming.header(b"traceparent")
+        self.overflow_of: str | None = None
+        self.span = services.traces.begin(self.parent)
         self.proof: str | None = None
         self._decision: tuple[Verdict, dict[str, object] | None, str] | None = None
         self.grant: Grant | None = None
@@ -243,10 +253,17 @@ class Request:
         )
         for model in call.models:
             grant.check(model)
+        alias = services.settings.models.get(call.model)
+        if alias is not None and alias.alias_of is not None:
+            call = self.call = self.asked = call.with_model(alias.alias_of)
         mode = self._mode(grant, call.model)
         upstream = self.upstream = await services.models.upstream_of(call.model)
         verdict = self.verdict = await self._judged(call, upstream, mode)
         self.first = verdict.counted.count
+        if mode is not Mode.OBSERVE and verdict.is_over:
+            larger = await self._overflow(call, mode, grant)
+            if larger is not None:
+                call, upstream, verdict = larger
         if mode is not Mode.OBSERVE and not verdict.fits:
             call = self.call = await self._fitted(call, upstream, verdict, grant)
         if grant.quotas:
@@ -290,6 +307,22 @@ class Request:
             counted = Counted(Count(size // 4, exact=False, at_most=size, by=By.CHARS4), "bytes / 4")
         return judge(call, counted, await self._model(call, upstream, use), mode, services.settings.uncertain)
 
+    async def _overflow(self, call: Call, mode: Mode, grant: Grant) -> tuple[Call, Upstream, Verdict] | None:
+        """The request to the first larger model that takes it, of those that the operator names."""
+        own = self.use
+        for name in self.services.settings.own_model(call.model).overflow:
+            if not grant.allows(name) or name == call.model:
+                continue
+            larger = call.with_model(name)
+            upstream = await self.services.models.upstream_of(name)
+            verdict = await self._judged(larger, upstream, mode)
+            if verdict.fits:
+                self.overflow_of, self.call, self.asked = call.model, larger, larger
+                self.upstream, self.verdict, self.first = upstream, verdict, verdict.counted.count
+                return larger, upstream, verdict
+        self.use = own
+        return None
+
     async def _model(self, call: Call, upstream: Upstream, use: ModelUse) -> ModelFigures:
         """What the model can take; of several that may answer, what the smallest can."""
         model: ModelFigures = use
@@ -328,6 +361,7 @@ class Request:
         held.only(len(body))
         headers = upstream.forwarded(self.incoming.headers, grant.client_auth)
         headers.append((b"x-request-id", self.request_id.encode()))
+        headers = self.services.traces.passed_on(self.span, headers)
         async with upstream.place():
             self.services.began(self)
             self.was_sent = True
@@ -382,6 +416,9 @@ class Request:
             (b"x-tokenbox-estimated", b"false" if verdict.counted.exact else b"true"),
             (b"x-tokenbox-layout", self.layout_id().encode()),
         ]
+        if self.overflow_of is not None and self.call is not None:
+            headers.append((b"x-tokenbox-model", header_text(self.call.model)))
+            headers.append((b"x-tokenbox-overflow-of", header_text(self.overflow_of)))
         if verdict.remaining is not None:
             headers.append((b"x-tokenbox-remaining", str(verdict.remaining).encode()))
         return headers
@@ -411,6 +448,8 @@ class Request:
         }
         if self.done is not None:
             note["done"] = self.done
+        if self.overflow_of is not None and self.call is not None:
+            note |= {"model": self.call.model, "overflow_of": self.overflow_of}
         return note
 
     def _started(self, note: bytes) -> bytes:
@@ -464,6 +503,11 @@ def of_body(error: BodyTooLarge | BodyTimeout | BodyEncoded) -> Refusal:
         return Refusal(415, error.code, error.message, headers=((b"accept-encoding", b"identity"),))
     # What may still come of the body is not waited for (RFC 9110, 15.5.9).
     return Refusal(408, error.code, error.message, headers=((b"connection", b"close"),))
+
+
+def header_text(text: str) -> bytes:
+    """A name as a header may have it."""
+    return quote(text, safe="/:@ ,;+*()[]").encode()
 
 
 def _request_id(incoming: Incoming) -> str:

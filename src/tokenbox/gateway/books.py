@@ -182,12 +182,19 @@ def _line(request: Attempt) -> dict[str, object]:
         "id": request.key,
         "began": time_text(request.began_at),
         "model": call.model,
-        "category": request.category,
+        "category": _category(request),
         "key": None if request.grant is None else request.grant.key_id,
         "tokens": verdict.counted.tokens,
         "exact": verdict.counted.exact,
         "reserved": verdict.reserved * call.choices,
     }
+
+
+def _category(request: Attempt) -> str:
+    """The route; of what a larger model took, also which one it was too large for."""
+    if request.overflow_of is None:
+        return request.category
+    return f"{request.category}, overflow of {request.overflow_of}"
 
 
 def _take(item: Sequence[Any]) -> Take:

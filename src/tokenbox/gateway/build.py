@@ -112,7 +112,7 @@ class Standing:
         self._checking: asyncio.Task[dict[str, dict[str, Any]]] | None = None
         self.upstreams: Sequence[Upstream] = ()
         self.models: UpstreamModels
-        self.door: Door = OpenDoor()
+        self.door: Door = OpenDoor(settings.cors_origins)
         self.accounts: Accounts = NoAccounts()
         self.books: Books
         self.quotas: LeasedQuotas
@@ -224,7 +224,7 @@ class Standing:
             except TokenboxError as error:
                 self.log.write("spool_failed", error=error.message)
         self.log.request(request, refusal, seconds)
-        self.traces.request(request, refusal, request.parent)
+        self.traces.request(request, refusal)
 
     def _calibrate(self, request: Attempt) -> None:
         """Say what was admitted on an estimate, and which exact count was not what the upstream reported."""

@@ -96,6 +96,10 @@ class Call:
         options = self.body.get("stream_options")
         return isinstance(options, dict) and options.get("include_usage") is True
 
+    def with_model(self, model: str) -> Call:
+        """The same request to another model."""
+        return replace(self.with_body({**self.body, "model": model}), model=model)
+
     def without_body(self) -> Call:
         """What is still needed of it once it was sent."""
         return replace(self, body={}, data=b"")

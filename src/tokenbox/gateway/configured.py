@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Where `tokenbox proof` looks.
 PROOFS = ".tokenbox/proof"
-_POLICY = ("max_ctx", "reserve_out", "headroom", "tokenizer", "mode")
+_POLICY = ("max_ctx", "reserve_out", "headroom", "tokenizer", "mode", "alias_of", "overflow")
 _SHORTEST_ADMIN_KEY = 16
 # As Limits has them.
 _SECONDS = ("head_seconds", "body_seconds", "send_seconds", "idle_seconds", "total_seconds")
@@ -83,6 +83,7 @@ def settings_from(
         state=state or str(_state_folder()),
         keys_required=keys is True or (keys is None and not is_loopback(host)),
         uncertain=Uncertain(str(config.value("policy.uncertain"))),
+        cors_origins=tuple(map(str, cast("Sequence[object]", config.value("gateway.cors_origins")))),
         when_away=WhenAway(str(config.value("gateway.when_away"))),
         prices=config.catalog_prices(),
     )
@@ -150,7 +151,10 @@ def _upstream(config: Config, name: str, env: Mapping[str, str]) -> UpstreamSett
                 key=f"upstreams.{name}.key_env",
             )
     address = config.setting(("upstreams", name, "url"))
-    if variable is not None and not may_have_key(address, str(variable)):
+    more = config.setting(("upstreams", name, "replicas"))
+    replicas = tuple(root_of(str(one)) for one in value("replicas"))
+    addresses = [address, *(replace(more, value=one) for one in replicas)]
+    if variable is not None and not all(may_have_key(one, str(variable)) for one in addresses):
         raise ConfigError(
             f"the key {variable} is not sent to {root_of(str(url))}: that address comes from "
             f"{address.source}, which others may have written. Put [upstreams.{name}] into a file of your "
@@ -168,6 +172,7 @@ def _upstream(config: Config, name: str, env: Mapping[str, str]) -> UpstreamSett
         queue=int(value("queue")),
         queue_seconds=float(value("queue_seconds")),
         ask_usage=value("ask_usage") is True,
+        replicas=replicas,
     )
 
 
@@ -178,6 +183,7 @@ def _model(config: Config, name: str | None) -> ModelSettings:
     else:
         found = {part: config.value(("models", name, part)) for part in _POLICY}
         found["mode"] = None if found["mode"] is None else Mode(str(found["mode"]))
+        found["overflow"] = tuple(cast("Sequence[str]", found["overflow"]))
     return ModelSettings(**found)  # type: ignore[arg-type]  # as the table of keys says
 
 

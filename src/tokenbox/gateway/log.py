@@ -55,6 +55,7 @@ class Log:
             stream=None if call is None else call.stream,
             upstream=None if request.upstream is None else request.upstream.name,
             key=None if request.grant is None else request.grant.key_id,
+            overflow_of=request.overflow_of,
             status=request.outcome.status,
             refused=None if refusal is None else refusal.code,
             mode=None if verdict is None else verdict.mode.value,

@@ -13,7 +13,7 @@ from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.settings import Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from datetime import datetime
 
     from tokenbox.compose.requests import Count
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tokenbox.gateway.protocols import Protocol as Api
     from tokenbox.gateway.relay import Outcome
     from tokenbox.gateway.settings import Settings
+    from tokenbox.gateway.traces import Tracing
     from tokenbox.gateway.upstream import Upstream
     from tokenbox.ledger.quota import Quota
     from tokenbox.models import ModelUse
@@ -116,6 +117,8 @@ class Attempt(Protocol):
     started_at: float
     done: dict[str, object] | None
     parent: str | None
+    overflow_of: str | None
+    span: object
 
     @property
     def call(self) -> Call | None: ...
@@ -225,6 +228,8 @@ class Services(Protocol):
     def asking(self) -> Asking: ...
     @property
     def bodies(self) -> Bodies: ...
+    @property
+    def traces(self) -> Tracing: ...
 
     async def open(self) -> None: ...
 
@@ -261,9 +266,13 @@ class OpenDoor:
     But pages of other sites reach it, too, through a browser on this machine, which says where they are from.
     """
 
+    def __init__(self, origins: Collection[str] = ()) -> None:
+        """``origins``: sites whose pages may ask."""
+        self._origins = origins
+
     async def admit(self, incoming: Incoming) -> Grant:
         given = incoming.headers
-        if b"origin" in given and _is_elsewhere(given[b"origin"]):
+        if b"origin" in given and not self._may(given[b"origin"]):
             raise Refusal(
                 403,
                 "foreign_origin",
@@ -271,6 +280,10 @@ class OpenDoor:
                 "--keys to let it.",
             )
         return Grant(client_auth=tuple((name, given[name]) for name in AUTH_HEADERS if name in given))
+
+    def _may(self, origin: bytes) -> bool:
+        # A star lets pages read answers of a gateway with keys; without keys it would open this machine.
+        return origin.decode("latin-1") in self._origins or not _is_elsewhere(origin)
 
 
 def _is_elsewhere(origin: bytes) -> bool:

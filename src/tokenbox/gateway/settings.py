@@ -66,7 +66,7 @@ class UpstreamSettings:
     """A server that answers.
 
     ``models``: patterns of the models it serves; empty: whatever it lists, and whatever no other upstream
-    serves. ``key`` is never shown.
+    serves. ``replicas``: addresses of more servers with the same models. ``key`` is never shown.
     """
 
     name: str
@@ -78,6 +78,7 @@ class UpstreamSettings:
     queue: int = 256
     queue_seconds: float = 30.0
     ask_usage: bool = True
+    replicas: tuple[str, ...] = ()
 
     def serves(self, model: str) -> bool:
         return any(fnmatchcase(model, pattern) for pattern in self.models)
@@ -95,6 +96,8 @@ class ModelSettings:
     tokenizer: str | None = None
     template: str | None = None
     mode: Mode | None = None
+    alias_of: str | None = None
+    overflow: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +126,7 @@ class Settings:
     redis: str | None = field(default=None, repr=False)
     state: str = ""
     keys_required: bool = False
+    cors_origins: tuple[str, ...] = ()
     when_away: WhenAway = WhenAway.CLOSED
     uncertain: Uncertain = Uncertain.MARGIN
     prices: Mapping[str, Price] = field(default_factory=dict)

@@ -49,6 +49,8 @@ class Errand:
     outcome: Outcome = field(default_factory=Outcome)
     was_sent: bool = False
     done: dict[str, object] | None = None
+    overflow_of: str | None = None
+    span: object = None
     parent: str | None = None
 
     @property

@@ -6,8 +6,7 @@ Where they go is said by the environment, as for every program that speaks OpenT
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from tokenbox.errors import MissingExtra
@@ -16,7 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.trace import Span
 
+    from tokenbox.gateway.asgi import Headers
     from tokenbox.gateway.refusals import Refusal
     from tokenbox.gateway.services import Attempt
 
@@ -28,17 +29,33 @@ _PROVIDERS = {"openai": "openai", "anthropic": "anthropic"}
 
 
 class Tracing(Protocol):
-    """Spans of requests that are over."""
+    """Spans of requests."""
 
-    def request(self, attempt: Attempt, refusal: Refusal | None, parent: str | None) -> None: ...
+    def begin(self, parent: str | None) -> Any:  # noqa: ANN401  # the span, of a package that is an extra
+        """The span of a request that has come; ``parent`` is the W3C traceparent that its client sent."""
+        ...
+
+    def passed_on(self, span: Any, headers: Headers) -> Headers:  # noqa: ANN401
+        """The headers for the upstream, whose spans are below this one."""
+        ...
+
+    def request(self, attempt: Attempt, refusal: Refusal | None) -> None:
+        """The request is over."""
+        ...
 
     def close(self) -> None: ...
 
 
 class NoTraces:
-    """No spans."""
+    """No spans: a client's own traceparent goes on as it came."""
 
-    def request(self, attempt: Attempt, refusal: Refusal | None, parent: str | None) -> None:
+    def begin(self, parent: str | None) -> None:
+        pass
+
+    def passed_on(self, span: None, headers: Headers) -> Headers:
+        return headers
+
+    def request(self, attempt: Attempt, refusal: Refusal | None) -> None:
         pass
 
     def close(self) -> None:
@@ -46,7 +63,7 @@ class NoTraces:
 
 
 class Traces:
-    """Spans in ``provider``. ``parent`` of a request is the W3C traceparent that its client sent."""
+    """Spans in ``provider``."""
 
     def __init__(self, provider: TracerProvider) -> None:
         from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415  # an extra
@@ -57,25 +74,32 @@ class Traces:
         self._tracer = provider.get_tracer("tokenbox.gateway")
         self._propagator = TraceContextTextMapPropagator()
 
-    def request(self, attempt: Attempt, refusal: Refusal | None, parent: str | None) -> None:
-        from opentelemetry.trace import SpanKind, Status, StatusCode  # noqa: PLC0415  # an extra
+    def begin(self, parent: str | None) -> Span:
+        from opentelemetry.trace import SpanKind  # noqa: PLC0415  # an extra
 
-        now = time.time_ns()
-        began = now - int((time.monotonic() - attempt.started_at) * 1e9)
         context = None if parent is None else self._propagator.extract({"traceparent": parent})
+        return self._tracer.start_span("chat", context=context, kind=SpanKind.CLIENT)
+
+    def passed_on(self, span: Span, headers: Headers) -> Headers:
+        from opentelemetry.trace import set_span_in_context  # noqa: PLC0415  # an extra
+
+        named: dict[str, str] = {}
+        self._propagator.inject(named, set_span_in_context(span))
+        ours = [(name.encode(), value.encode("latin-1")) for name, value in named.items()]
+        return [*(header for header in headers if header[0] != b"traceparent"), *ours]
+
+    def request(self, attempt: Attempt, refusal: Refusal | None) -> None:
+        from opentelemetry.trace import Status, StatusCode  # noqa: PLC0415  # an extra
+
+        span: Span = attempt.span or self.begin(attempt.parent)  # type: ignore[assignment]  # ours
         attributes = attributes_of(attempt, refusal)
         model = attributes.get("gen_ai.request.model")
         operation = str(attributes["gen_ai.operation.name"])
-        span = self._tracer.start_span(
-            f"{operation} {model}" if model else operation,
-            context=context,
-            kind=SpanKind.CLIENT,
-            attributes=attributes,
-            start_time=began,
-        )
+        span.update_name(f"{operation} {model}" if model else operation)
+        span.set_attributes(attributes)
         if "error.type" in attributes:
             span.set_status(Status(StatusCode.ERROR))
-        span.end(now)
+        span.end()
 
     def close(self) -> None:
         self._provider.shutdown()
@@ -100,11 +124,15 @@ def attributes_of(attempt: Attempt, refusal: Refusal | None) -> dict[str, str | 
         "gen_ai.request.choice.count": None if call is None or call.choices == 1 else call.choices,
         "gen_ai.usage.input_tokens": None if usage is None else usage.input_tokens,
         "gen_ai.usage.output_tokens": None if usage is None else usage.output_tokens,
+        "gen_ai.usage.cache_read.input_tokens": None if usage is None else usage.cached_input_tokens,
+        "gen_ai.usage.cache_creation.input_tokens": None if usage is None else usage.cache_write_tokens,
+        "gen_ai.usage.reasoning.output_tokens": None if usage is None else usage.reasoning_tokens,
         "server.address": None if address is None else address.hostname,
         "server.port": None if address is None else address.port,
         "http.response.status_code": outcome.status or None,
         "error.type": error,
         "tokenbox.request_id": attempt.request_id,
+        "tokenbox.overflow_of": attempt.overflow_of,
         "tokenbox.route": attempt.category,
         "tokenbox.mode": None if verdict is None else verdict.mode.value,
         "tokenbox.input_tokens": None if verdict is None else verdict.counted.tokens,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from tokenbox.content.request import Api
@@ -57,6 +58,9 @@ WITHHELD = b"[key withheld]"
 _MAX_REPLY = 64 << 20
 _GARBLED = 502
 _OK = 200
+# What a server or a proxy in front of it answers that has not taken a request, and how long others go first.
+_NOT_TAKEN = (502, 503, 504)
+_REST_SECONDS = 5.0
 
 T = TypeVar("T")
 _BEARER = ("authorization", "Bearer ")
@@ -64,6 +68,14 @@ _BEARER = ("authorization", "Bearer ")
 
 class Unreachable(Refusal):
     """No connection was made, so the server has nothing of the request."""
+
+
+@dataclass(slots=True)
+class Replica:
+    """One of the servers behind an upstream. Until ``down_until``, by the loop's clock, it is asked last."""
+
+    wire: Wire
+    down_until: float = 0.0
 
 
 class Upstream:
@@ -83,7 +95,9 @@ class Upstream:
             idle_seconds=limits.idle_seconds,
             total_seconds=limits.total_seconds,
         )
-        self._wire = Wire(base_url(settings.url), bounds)
+        urls = (settings.url, *settings.replicas)
+        self._replicas = [Replica(Wire(base_url(url), bounds)) for url in urls]
+        self._next = 0
 
     @property
     def name(self) -> str:
@@ -134,11 +148,35 @@ class Upstream:
         """The head of the answer. Raises :class:`Refusal` (502, 504) if there is none."""
         target = path.encode() + (b"?" + query if query else b"")
         try:
-            return await self._wire.request("POST", target, headers, body)
+            return await self._sent("POST", target, headers, body)
         except WireError as error:
             raise self.failed(error.how) from None
         except BadHeader:
             raise Refusal(400, "invalid_request", "A header has characters that no header has.") from None
+
+    async def _sent(self, method: str, target: bytes, headers: Headers, body: bytes) -> Connection:
+        """The head of an answer of the first replica that takes the request: those that are up go first.
+
+        A request is sent again only where it was not taken: no connection, or an answer that says so (502 to
+        504). Raises :class:`WireError` and :class:`BadHeader`.
+        """
+        replicas, now = self._replicas, asyncio.get_running_loop().time()
+        if len(replicas) > 1:
+            self._next = (self._next + 1) % len(replicas)
+            replicas = replicas[self._next :] + replicas[: self._next]
+            replicas = sorted(replicas, key=lambda replica: replica.down_until > now)
+        for replica in replicas[:-1]:
+            try:
+                answer = await replica.wire.request(method, target, headers, body)
+            except WireError as error:
+                if error.how is not Failure.UNREACHABLE:
+                    raise
+            else:
+                if answer.status not in _NOT_TAKEN:
+                    return answer
+                answer.close()
+            replica.down_until = asyncio.get_running_loop().time() + _REST_SECONDS
+        return await replicas[-1].wire.request(method, target, headers, body)
 
     async def ask(
         self, path: str, body: object, client_auth: Iterable[tuple[bytes, bytes]] = (), seconds: float = 10.0
@@ -188,7 +226,7 @@ class Upstream:
         """Status and JSON of an answer. Raises :class:`WireError` and ``TimeoutError``."""
         headers = self.forwarded(self._asked_with(path), client_auth)
         async with asyncio.timeout(seconds):
-            answer = await self._wire.request(method, path.encode(), headers, data)
+            answer = await self._sent(method, path.encode(), headers, data)
             try:
                 found = await answer.read(_MAX_REPLY)
             finally:
@@ -207,12 +245,13 @@ class Upstream:
 
     def can_become(self, settings: UpstreamSettings) -> bool:
         """Whether these settings are of the same server with the same places."""
-        same = ("url", "concurrency", "queue", "kind")
+        same = ("url", "replicas", "concurrency", "queue", "kind")
         return all(getattr(settings, name) == getattr(self.settings, name) for name in same)
 
     def close(self) -> None:
         """Close the connections that nobody uses."""
-        self._wire.close()
+        for replica in self._replicas:
+            replica.wire.close()
 
     def failed(self, how: Failure) -> Refusal:
         """The error for a server that failed."""
