@@ -10,7 +10,7 @@ EDITABLE := $(PIP) install --quiet --no-deps --no-build-isolation --editable .
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test quick clients page check bench fuzz mutants golden lock clean
+.PHONY: help demo test quick clients page check docs bench fuzz mutants golden lock clean
 
 help:  ## show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -45,7 +45,12 @@ check: $(VENV)/dev.stamp  ## lint, formatting, types, import direction, docs
 	$(BIN)/python tools/mutants.py --check
 	$(BIN)/python tools/notice.py --check
 	$(BIN)/python tools/check_sdist.py
+	$(BIN)/python tools/reference.py --check
 	$(BIN)/python tools/check_docs.py
+
+docs: $(VENV)/docs.stamp  ## build the documentation site into build/site; a broken link or anchor fails it
+	$(BIN)/python tools/reference.py --check
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs --quiet build --strict
 
 bench: $(VENV)/dev.stamp  ## compare the speed with other libraries, each in its own environment
 	bench/setup
@@ -72,6 +77,15 @@ mutants: $(VENV)/dev.stamp  ## break the sources in one place at a time and see 
 golden: $(VENV)/dev.stamp  ## rewrite the golden files of the tests from what the code does now
 	$(BIN)/python -m pytest --update-golden $(ARGS)
 
+# The site has an environment of its own, so that its packages are not among those of the tests.
+DOCS := $(VENV)/docs
+$(VENV)/docs.stamp: requirements/docs.txt $(VENV)/dev.stamp
+	@echo "Installing what the documentation site needs ..."
+	@$(PYTHON) -m venv $(DOCS)
+	@$(DOCS)/bin/python -m pip --disable-pip-version-check --no-input install --quiet --only-binary :all: \
+		--require-hashes --requirement requirements/docs.txt
+	@touch $@
+
 # No address is written into a lock: whoever installs decides where packages come from.
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-header
@@ -82,6 +96,7 @@ lock: $(VENV)/demo.stamp  ## recompile all locks of Python packages; ARGS=--upgr
 	$(COMPILE) $(ARGS) --output-file requirements/dev.txt --all-extras \
 		pyproject.toml requirements/build.in requirements/dev.in
 	$(COMPILE) $(ARGS) --output-file requirements/fuzz.txt requirements/fuzz.in
+	$(COMPILE) $(ARGS) --output-file requirements/docs.txt requirements/docs.in
 	$(COMPILE) $(ARGS) --output-file requirements/demo.txt --extra outline --constraint requirements/dev.txt \
 		pyproject.toml requirements/build.in
 	$(COMPILE) $(ARGS) --output-file tests/clients/locks/objects.txt pyproject.toml tests/clients/locks/objects.in

@@ -7,6 +7,7 @@ A mark, an HTML comment on the line before a fenced block, says what the block i
     <!-- prints -->     what the `python` block before it prints; without one, it must print nothing
     <!-- file NAME -->  the block is written to NAME, for the blocks after it
 
+A pyproject.toml that a page writes counts as installed: its entry points are found.
 The blocks of one document run in order in one empty folder, where `examples` is the project's own.
 Every fence must be closed before the next heading or fence. Every command of `tokenbox --help` must also
 occur in the text of docs/cli.md, as `tokenbox COMMAND`.
@@ -19,6 +20,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from dataclasses import dataclass
 from difflib import unified_diff
 from itertools import zip_longest
@@ -124,7 +126,7 @@ def output_of(arguments: list[str], folder: Path) -> tuple[str, int]:
     """What a program prints (both streams, trailing blanks of lines removed) and its exit status."""
     environment = {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
-        "PYTHONPATH": str(ROOT / "src"),
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(folder)]),
         "PYTHONIOENCODING": "utf-8",
         "LC_ALL": "C.UTF-8",
         "HOME": str(folder),
@@ -157,6 +159,25 @@ def compare(shown: str, printed: str) -> None:
             shown.splitlines(), printed.splitlines(), "the document shows", "it prints", lineterm=""
         )
         raise DocsError("\n".join(["what it prints is not what is shown", *difference]))
+
+
+def install(project: Path, folder: Path) -> None:
+    """What `pip install --editable .` leaves behind for a page that writes a pyproject.toml: its metadata."""
+    if project.name != "pyproject.toml":
+        return
+    table = tomllib.loads(project.read_text(encoding="utf-8")).get("project", {})
+    if "entry-points" not in table:
+        return
+    info = folder / f"{table['name'].replace('-', '_')}-{table['version']}.dist-info"
+    info.mkdir(exist_ok=True)
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {table['name']}\nVersion: {table['version']}\n", encoding="utf-8"
+    )
+    groups = (
+        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in points.items())
+        for group, points in table["entry-points"].items()
+    )
+    (info / "entry_points.txt").write_text("\n".join(groups), encoding="utf-8")
 
 
 def run_block(block: Block, shown: str, folder: Path) -> None:
@@ -192,6 +213,7 @@ def check_blocks(name: str, document: str) -> int:
                     file = folder / block.file
                     file.parent.mkdir(parents=True, exist_ok=True)
                     file.write_text(block.text, encoding="utf-8")
+                    install(file, folder)
                 elif block.mark == "run":
                     shown = after.text if after is not None and after.mark == "prints" else ""
                     run_block(block, shown, folder)

@@ -49,7 +49,8 @@ Each carries a stable ``code`` (for programs), a message that says what was wron
     ├── ShellError ...                shell_error              shell.errors
     ├── FocusProblem, GitProblem, LevelProblem, ManifestProblem, NothingToPack, PackTooLarge, PathProblem,
     │   PriorityProblem, ProjectProblem                        folder
-    ├── BodyEncoded, BodyTimeout, BodyTooLarge, GatewayProblem, SpoolError, StreamFrameTooLarge    gateway
+    ├── BodyEncoded, BodyTimeout, BodyTooLarge, EndpointProblem, GatewayProblem, SpoolError,
+    │   StreamFrameTooLarge                                     gateway
     └── NoBudgets, OutputFailed, UnknownModel, UnreadableInput, UsageProblem    cli
 """
 

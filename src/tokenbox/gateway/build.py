@@ -24,6 +24,7 @@ from tokenbox.gateway.bodies import Bodies
 from tokenbox.gateway.books import Books
 from tokenbox.gateway.counting import RequestCounting
 from tokenbox.gateway.door import KeyDoor
+from tokenbox.gateway.endpoints import add_offered
 from tokenbox.gateway.fitting import PolicyFitting
 from tokenbox.gateway.metrics import Metrics
 from tokenbox.gateway.models import UpstreamModels
@@ -370,6 +371,7 @@ def gateway_of(
     standing = Standing(settings, stores, log, workers_folder)
     gateway = Gateway(standing)
     Routes(standing).add_to(gateway, operating=settings.admin_port is None)
+    add_offered(gateway, standing)
     return gateway, standing
 
 

@@ -1,0 +1,79 @@
+"""An endpoint of another package: as docs/extending.md has it, and what cannot be added."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tools.check_docs import ROOT, install, marked_blocks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.gateway.running import Gateways, Stub
+
+PROJECT = """
+[project]
+name = "taker"
+version = "1.0"
+[project.entry-points."tokenbox.endpoints"]
+taker = "{module}:routes"
+"""
+MODULES = {
+    "takes_ours": "async def own(i, r): ...\ndef routes(s): return [('GET', '/healthz', own)]\n",
+    "takes_chat": "async def own(i, r): ...\ndef routes(s): return [('POST', '/v1/chat/completions', own)]\n",
+    "breaks": "def routes(s): raise RuntimeError('no')\n",
+}
+
+
+def test_the_endpoint_of_the_page_answers(shared_gateways: Gateways, upstream: Stub, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    for block in marked_blocks(page):
+        if block.file in ("pyproject.toml", "acme_endpoint.py"):
+            (tmp_path / block.file).write_text(block.text, encoding="utf-8")
+            install(tmp_path / block.file, tmp_path)
+    gateway = shared_gateways(upstream.url, env={"PYTHONPATH": str(tmp_path)})
+    answer = gateway.post("/acme/words", b"one two three")
+    assert (answer.status, answer.json) == (200, {"words": 3})
+    assert gateway.get("/acme/words").status == 405
+    assert gateway.get("/healthz").json == {"status": "ok"}
+
+
+def test_the_endpoint_of_the_page_asks_for_a_key(
+    shared_gateways: Gateways, upstream: Stub, tmp_path: Path
+) -> None:
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    files = {block.file: block.text for block in marked_blocks(page) if block.file is not None}
+    (tmp_path / "acme_endpoint.py").write_text(files["acme_endpoint.py"], encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text(files["pyproject.toml"], encoding="utf-8")
+    install(tmp_path / "pyproject.toml", tmp_path)
+    options = ["--database", str(tmp_path / "keys.db")]
+    key = shared_gateways.command("gateway", "keys", "create", "one", *options)
+    env = {"PYTHONPATH": str(tmp_path)}
+    gateway = shared_gateways(upstream.url, options=[*options, "--keys"], env=env)
+    assert gateway.post("/acme/words", b"one two").status == 401
+    assert gateway.post("/acme/words", b"one two", authorization=f"Bearer {key}").json == {"words": 2}
+
+
+@pytest.mark.parametrize(
+    ("module", "why"),
+    [
+        ("takes_ours", "ValueError: GET /healthz is taken"),
+        ("takes_chat", "ValueError: POST /v1/chat/completions is taken"),
+        ("breaks", "RuntimeError: no"),
+        ("lost", "ModuleNotFoundError"),
+    ],
+)
+def test_what_cannot_be_added_stops_the_start(
+    shared_gateways: Gateways, upstream: Stub, tmp_path: Path, module: str, why: str
+) -> None:
+    if module in MODULES:
+        (tmp_path / f"{module}.py").write_text(MODULES[module], encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text(PROJECT.format(module=module), encoding="utf-8")
+    install(tmp_path / "pyproject.toml", tmp_path)
+    gateway = shared_gateways(upstream.url, env={"PYTHONPATH": str(tmp_path)}, wait=False)
+    assert gateway.process.wait(30) == 2
+    assert why in gateway.log
+    assert "(gateway_endpoint)" in gateway.log
+    assert "Traceback" not in gateway.log

@@ -1,0 +1,64 @@
+"""docs/architecture.md names what is there, and so do the other pages for those who change the code."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+PLACES = sorted(set(re.findall(r"`([a-z_]+(?:/[a-z_]+)*\.py)`, `(\w+)`", PAGE)))
+
+
+def test_the_page_walks_the_five_journeys() -> None:
+    assert len(re.findall(r"^## Journey \d", PAGE, re.MULTILINE)) == 5
+    assert len(PLACES) > 25
+
+
+@pytest.mark.parametrize(("file", "name"), PLACES)
+def test_what_the_page_names_is_there(file: str, name: str) -> None:
+    source = (ROOT / "src" / "tokenbox" / file).read_text(encoding="utf-8")
+    assert re.search(rf"^\s*(?:async )?(?:def|class) {name}\b", source, re.MULTILINE), f"{file} has no {name}"
+
+
+def test_the_layers_of_the_page_are_those_that_are_checked() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    checked = [re.sub(r"[()]", "", line) for c in contracts if c["id"] == "layers" for line in c["layers"]]
+    assert PAGE.split("```text\n")[1].split("```")[0].splitlines() == checked
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "README.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "docs/releasing.md",
+        "docs/stability.md",
+        "docs/extending.md",
+        "docs/architecture.md",
+    ],
+)
+def test_files_that_a_page_names_are_there(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:tools|tests|docs|bench|examples)/[\w./-]+)`", text))
+    named |= set(re.findall(r"\]\((docs/[\w.-]+|[A-Z]+\.md)\)", text))
+    assert sorted(path for path in named if not (ROOT / path).exists()) == []
+
+
+def test_what_a_page_tells_you_to_make_is_a_target() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for page in ("CONTRIBUTING.md", "docs/releasing.md", "docs/architecture.md", "README.md"):
+        asked = set(re.findall(r"make ([a-z]+)\b(?=[`\s])", (ROOT / page).read_text(encoding="utf-8")))
+        commands = {word for word in asked if f"`make {word}" in (ROOT / page).read_text(encoding="utf-8")}
+        assert commands <= targets, page
+
+
+def test_the_hooks_of_the_repository_run_what_is_there() -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    assert {hook["id"] for hook in hooks} >= {"ruff", "ruff-format", "mypy", "imports"}
+    assert all(hook["language"] == "system" and hook["entry"].startswith(".venv/bin/") for hook in hooks)

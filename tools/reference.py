@@ -1,0 +1,209 @@
+"""Write the reference pages from the code: docs/api.md from docstrings, docs/errors.md from the errors.
+
+    python tools/reference.py            write them
+    python tools/reference.py --check    fail if they are not what the code says
+
+What to do about an error is in tools/error_fixes.toml, by its code. A code without a fix fails, and so does a
+fix without a code.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+import tomllib
+from enum import Enum
+from fnmatch import fnmatchcase
+from importlib import import_module
+from inspect import Parameter
+from pathlib import Path
+from pkgutil import walk_packages
+from typing import TYPE_CHECKING
+
+import tokenbox
+from tokenbox.errors import TokenboxError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+ROOT = Path(__file__).resolve().parents[1]
+FIXES = ROOT / "tools" / "error_fixes.toml"
+WIDTH = 100
+HEAD = "<!-- Written by tools/reference.py: change the code, then run it. -->"
+# The modules that the pages of the site import from, beside the names of tokenbox itself.
+MODULES = (
+    *("tokenbox.tokenizers", "tokenbox.ctx", "tokenbox.catalog", "tokenbox.config", "tokenbox.documents"),
+    *("tokenbox.conversation", "tokenbox.lcp", "tokenbox.ledger", "tokenbox.models", "tokenbox.providers"),
+    *("tokenbox.proof", "tokenbox.store"),
+)
+ERRORS = """# Errors
+
+Every error has a code that does not change, a message for people, and figures for programs: `error.code`,
+`str(error)`, `error.to_dict()`. With `--json`, a command prints `{"error": {"code", "message", ...}}`. All
+are subclasses of `tokenbox.TokenboxError`.
+
+Errors of layout documents and settings have narrower codes, such as `document_unknown_key`. What to do is the
+same as for `document_invalid` and `config_invalid`: the message names file, line and key.
+
+| code | what is wrong | what to do |
+|---|---|---|"""
+_ROLE = re.compile(r":(?:class|func|mod|meth|data|attr):`~?(?:[\w.]*\.)?(\w+)`")
+
+
+def errors() -> Mapping[str, type[TokenboxError]]:
+    """The class of each code: the one that is nearest to the root, of all modules of tokenbox."""
+    for module in walk_packages(tokenbox.__path__, "tokenbox."):
+        if not module.name.endswith("__main__"):
+            import_module(module.name)
+    found: dict[str, type[TokenboxError]] = {}
+    waiting = list(TokenboxError.__subclasses__())
+    while waiting:
+        kind = waiting.pop(0)
+        if kind.__module__.startswith("tokenbox."):
+            found.setdefault(kind.code, kind)
+        waiting += kind.__subclasses__()
+    found.pop(TokenboxError.code, None)
+    return dict(sorted(found.items()))
+
+
+def errors_page() -> str:
+    """docs/errors.md. Raises ``SystemExit`` for a code without a fix."""
+    fixes: dict[str, str] = tomllib.loads(FIXES.read_text(encoding="utf-8"))
+    known = errors()
+    missing = [code for code in known if _fix(code, fixes) is None]
+    unused = [code for code in fixes if "*" not in code and code not in known]
+    if missing or unused:
+        raise SystemExit(f"{FIXES.relative_to(ROOT)}: without a fix: {missing}; without an error: {unused}")
+    lines = [HEAD, ERRORS]
+    for code, kind in known.items():
+        about = " ".join(plain(summary(kind)).split())
+        lines.append(f"| `{code}` | {cell(about)} | {cell(str(_fix(code, fixes)))} |")
+    return "\n".join(lines) + "\n"
+
+
+def _fix(code: str, fixes: Mapping[str, str]) -> str | None:
+    patterns = (text for pattern, text in fixes.items() if "*" in pattern and fnmatchcase(code, pattern))
+    return fixes.get(code) or next(patterns, None)
+
+
+def api_page() -> str:
+    """docs/api.md."""
+    lines = [
+        HEAD,
+        "# Python API",
+        "",
+        "The names of `tokenbox`, then those of its parts. Sizes are tokens unless a name says otherwise.",
+        "",
+        "## tokenbox",
+        "",
+    ]
+    for name in tokenbox.__all__:
+        if name != "__version__":
+            lines += entry(name, getattr(tokenbox, name))
+    for module_name in MODULES:
+        module = import_module(module_name)
+        lines += [f"## {module_name}", "", plain(summary(module)), ""]
+        for name in sorted(getattr(module, "__all__", ())):
+            value = getattr(module, name)
+            if inspect.isclass(value) or inspect.isfunction(value):
+                lines += entry(name, value)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def entry(name: str, value: object) -> list[str]:
+    """One name: its signature, its docstring, and for a class its public methods by their first sentences."""
+    lines = [f"### {name}", "", "```python", signature(name, value), "```", ""]
+    if doc := inspect.getdoc(value):
+        lines += [plain(doc), ""]
+    if inspect.isclass(value) and not issubclass(value, BaseException):
+        members = list(methods(value))
+        if members:
+            lines += ["| method | |", "|---|---|"]
+            lines += [f"| `{method}` | {cell(about)} |" for method, about in members]
+            lines += [""]
+    return lines
+
+
+def signature(name: str, value: object) -> str:
+    """As it is written in Python, a long one with a line per parameter. An enumeration shows its members."""
+    if inspect.isclass(value) and issubclass(value, Enum):
+        return "\n".join([f"class {name}", *(f"    {member.name} = {member.value!r}" for member in value)])
+    kind = "class" if inspect.isclass(value) else "def"
+    try:
+        found = inspect.signature(value)  # type: ignore[arg-type]  # a class or a function
+    except (TypeError, ValueError):
+        return f"{kind} {name}"
+    parameters = [shown(str(parameter)) for parameter in found.parameters.values()]
+    kinds = [parameter.kind for parameter in found.parameters.values()]
+    if Parameter.KEYWORD_ONLY in kinds and Parameter.VAR_POSITIONAL not in kinds:
+        parameters.insert(kinds.index(Parameter.KEYWORD_ONLY), "*")
+    returns = (
+        ""
+        if kind == "class" or found.return_annotation is Parameter.empty
+        else f" -> {found.return_annotation}"
+    )
+    line = f"{kind} {name}({', '.join(parameters)}){returns}"
+    if len(line) <= WIDTH:
+        return line
+    return "\n".join([f"{kind} {name}(", *(f"    {each}," for each in parameters), f"){returns}"])
+
+
+def shown(parameter: str) -> str:
+    """A parameter without the quotes that hold its annotation, and with a default that a person can read."""
+    text = re.sub(r": '([^']*)'", r": \1", parameter)
+    text = re.sub(r"<(\w+\.\w+): [^>]+>", r"\1", text)
+    return re.sub(r"<factory>|<[^<>]* at 0x[0-9a-f]+>", "...", text)
+
+
+def methods(value: type) -> Iterator[tuple[str, str]]:
+    """The public methods and properties that have a docstring, in their order."""
+    for name, member in vars(value).items():
+        function = (
+            getattr(member, "func", None)
+            or getattr(member, "fget", None)
+            or getattr(member, "__func__", member)
+        )
+        doc = inspect.getdoc(function) if callable(function) else None
+        if not name.startswith("_") and doc and function.__doc__:
+            yield name, plain(first_sentence(doc))
+
+
+def summary(value: object) -> str:
+    return (inspect.getdoc(value) or "").split("\n\n")[0]
+
+
+def first_sentence(doc: str) -> str:
+    text = " ".join(doc.split("\n\n", maxsplit=1)[0].split())
+    return re.split(r"(?<=[.:])\s", text)[0]
+
+
+def plain(doc: str) -> str:
+    """A docstring as Markdown."""
+    text = _ROLE.sub(r"`\1`", doc).replace("``", "`")
+    return re.sub(r"^( *)>>> ", r"\1    >>> ", text, flags=re.MULTILINE)
+
+
+def cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
+
+
+PAGES = {"docs/errors.md": errors_page, "docs/api.md": api_page}
+
+
+def main(arguments: list[str]) -> int:
+    wrong = []
+    for path, page in PAGES.items():
+        text = page()
+        file = ROOT / path
+        if "--check" not in arguments:
+            file.write_text(text, encoding="utf-8")
+        elif not file.exists() or file.read_text(encoding="utf-8") != text:
+            wrong.append(path)
+    if wrong:
+        print(f"{', '.join(wrong)}: not what the code says. Run: python tools/reference.py", file=sys.stderr)
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
