@@ -51,6 +51,7 @@ Each carries a stable ``code`` (for programs), a message that says what was wron
     │   PriorityProblem, ProjectProblem                        folder
     ├── BodyEncoded, BodyTimeout, BodyTooLarge, EndpointProblem, GatewayProblem, SpoolError,
     │   StreamFrameTooLarge                                     gateway
+    ├── NothingToInspect, PageTooLarge                            inspect
     └── NoBudgets, OutputFailed, UnknownModel, UnreadableInput, UsageProblem    cli
 """
 
