@@ -48,7 +48,7 @@ Each carries a stable ``code`` (for programs), a message that says what was wron
     ├── ProviderError ...             provider_error           providers.errors
     ├── ShellError ...                shell_error              shell.errors
     ├── FocusProblem, GitProblem, LevelProblem, ManifestProblem, NothingToPack, PackTooLarge, PathProblem,
-    │   PriorityProblem, ProjectProblem                        folder
+    │   PriorityProblem, ProjectProblem, SettingProblem, SplitProblem    folder
     ├── BodyEncoded, BodyTimeout, BodyTooLarge, EndpointProblem, GatewayProblem, SpoolError,
     │   StreamFrameTooLarge                                     gateway
     ├── NothingToInspect, PageTooLarge                            inspect
