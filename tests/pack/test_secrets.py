@@ -163,6 +163,66 @@ SHAPES = {
     "docker": f'"auth": "{WORD[:40]}"',
     "bearer": f"Authorization: Bearer {WORD[:40]}",
     "telegram": f"TELEGRAM_BOT = 123456789:{WORD[:35]}",
+    "adafruit": f"aio_{WORD[:28]}",
+    "airtable": f"pat{WORD[:14]}.{HEX[:64]}",
+    "atlassian": f"ATATT3{WORD}{WORD}",
+    "azure ad": f"{WORD[:3]}8Q~{WORD[:34]}",
+    "azure storage": f"AccountKey={WORD}{WORD[:32]}==",
+    "aws": "AKIA" + "ABCDEFGH12345678",
+    "clojars": f"CLOJARS_{HEX[:60]}",
+    "contentful": f"CFPAT-{WORD[:43]}",
+    "digitalocean refresh": f"dor_v1_{HEX[:64]}",
+    "discord": f"M{WORD[:23]}.{WORD[:6]}.{WORD[:27]}",
+    "docker hub": f"dckr_pat_{WORD[:27]}",
+    "doppler": f"dp.pt.{WORD[:43]}",
+    "dynatrace": f"dt0c01.{WORD[:24]}.{(WORD * 2)[:64]}",
+    "easypost": f"EZAK{WORD[:54]}",
+    "figma": f"figd_{WORD[:40]}",
+    "fly": f"FlyV1 fm2_{WORD}{WORD}",
+    "github": f"ghp_{WORD[:36]}",
+    "github app": f"ghs_{WORD[:36]}",
+    "github fine": f"github_pat_{WORD[:22]}_{WORD[:50]}",
+    "gitlab": f"glpat-{WORD[:20]}",
+    "google": f"AIza{WORD[:35]}",
+    "google secret": f"GOCSPX-{WORD[:28]}",
+    "google token": f"ya29.{WORD[:40]}",
+    "grafana": f"glsa_{WORD[:32]}_{HEX[:8]}",
+    "heroku": f"HRKU-{WORD[:36]}",
+    "hugging face": f"hf_{WORD[:34]}",
+    "infracost": f"ico-{WORD[:32]}",
+    "langsmith": f"lsv2_pt_{HEX[:32]}_{HEX[:10]}",
+    "mailchimp": f"{HEX[:32]}-us12",
+    "mailgun": f"key-{HEX[:32]}",
+    "netlify": f"nfp_{WORD[:40]}",
+    "new relic": f"NRAK-{WORD[:27].upper()}",
+    "notion": f"ntn_12345678901{WORD[:35]}",
+    "nuget": f"oy2{WORD[:43].lower()}",
+    "openai": f"sk-proj-{WORD[:48]}",
+    "openrouter": f"sk-or-v1-{HEX[:64]}",
+    "openshift": f"sha256~{WORD[:43]}",
+    "perplexity": f"pplx-{WORD[:48]}",
+    "planetscale": f"pscale_tkn_{WORD[:43]}",
+    "postman": f"PMAK-{HEX[:24]}-{HEX[:34]}",
+    "prefect": f"pnu_{WORD[:36]}",
+    "pulumi": f"pul-{HEX[:40]}",
+    "pypi": f"pypi-AgEIcHlwaS5vcmc{WORD}{WORD}",
+    "readme": f"rdme_{(HEX * 2)[:70]}",
+    "replicate": f"r8_{WORD[:37]}",
+    "rubygems": f"rubygems_{HEX[:48]}",
+    "sendgrid": f"SG.{WORD[:22]}.{WORD[:43]}",
+    "sentry": f"sntrys_{WORD}{WORD}",
+    "shippo": f"shippo_live_{HEX[:40]}",
+    "slack": f"xoxb-123456789012-{WORD[:24]}",
+    "slack app": f"xapp-1-A0{WORD[:9].upper()}-1234567890123-{HEX[:64]}",
+    "square": f"sq0atp-{WORD[:22]}",
+    "stripe": f"sk_live_{WORD[:24]}",
+    "stripe webhook": f"whsec_{WORD[:32]}",
+    "supabase": f"sbp_{HEX[:40]}",
+    "twilio": f"SK{HEX[:32]}",
+    "typeform": f"tfp_{(WORD * 2)[:59]}",
+    "vault batch": f"hvb.{WORD[:40]}",
+    "xai": f"xai-{(WORD * 2)[:80]}",
+    "yandex": f"AQVN{WORD[:36]}",
 }
 
 
@@ -172,7 +232,12 @@ def test_shapes_of_other_services(shape: str) -> None:
     content, notes = redact(text.encode(), "notes.txt")
     assert b"[redacted: " in content
     assert WORD[:30].encode() not in content
-    assert [note.line for note in notes] == [2]
+    assert HEX[:30].encode() not in content
+    assert {note.line for note in notes} == {2}
+
+
+def test_there_are_shapes_of_many_services() -> None:
+    assert len(SHAPES) >= 60
 
 
 @pytest.mark.parametrize(
@@ -182,7 +247,14 @@ def test_shapes_of_other_services(shape: str) -> None:
         ("token := os.Getenv(passwordKey1)\npassword := get(secret2)\n", "a.go"),
         ("JWT = 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abcdefghijklmnop'\n", "tests/test_jwt.py"),
         ("password = 's3cr3tPa55w0rd'\n", "tests/test_login.py"),
+        ("url = 'http://darin:nothin@www.apple.com'\n", "Tests/URITests.swift"),
+        ("url = 'https://jo%40email.com:a%20secret@example.com'\n", "_urls.py"),
+        ("h = {'Authorization': 'Basic dXNlcm5hbWU6cGFzc3dvcmQ='}\n", "a.py"),
+        (
+            "SECRET_KEY = '192b9bdd22ab9ed4d12e236c78afcb9a393ec15f71'\n",
+            "docs/config.rst",
+        ),
     ],
 )
-def test_code_and_tests_are_left_alone(text: str, path: str) -> None:
+def test_code_tests_and_manuals_are_left_alone(text: str, path: str) -> None:
     assert redact(text.encode(), path) == (text.encode(), [])

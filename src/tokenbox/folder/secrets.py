@@ -13,9 +13,11 @@ public addresses, which are no secrets.
 
 from __future__ import annotations
 
+import base64
 import re
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 
 from tokenbox.folder.names import shown
 from tokenbox.folder.notes import Note, NoteKind
@@ -77,9 +79,12 @@ _KEYWORD_NEEDS = (
 )
 _KEYWORD_NEEDS_BARE = r"(?:{name}){after}[\"'`]?[^\"']*[0-9]"
 _BARE_VALUES = re.compile(r"\.(?:e?ya?ml|c(?:nf|onf|fg|f)|ini|properties|toml)$")
-# In tests, passwords and signed tokens are made up: to redact them would only break what a model reads.
+# In tests and manuals, passwords and signed tokens are made up: to redact them would only break what a model
+# reads. The keys of services are redacted there as everywhere.
 _TEST = re.compile(
-    r"(?:^|/)(?:tests?|__tests__|spec|testing|fixtures)/|(?:^|/)test_[^/]*$|[_.-](?:test|spec)\.[^/]*$"
+    r"(?:^|/)(?:tests?|__tests__|specs?|testing|testdata|fixtures|docs?|[\w.]*tests)/|(?:^|/)test_[^/]*$"
+    r"|[_.-](?:test|spec)\.[^/]*$|tests?\.(?:java|kt|cs|swift|php)$|\.rst$",
+    re.IGNORECASE,
 )
 _MADE_UP_IN_TESTS = frozenset({"JwtTokenDetector", "KeywordDetector", "BasicAuthDetector"})
 NOT_USED = {
@@ -115,6 +120,59 @@ KEYS = {
         r"(?:telegram|bot).{0,40}[0-9]{8,10}:[a-z0-9_-]{35}",
         r"[0-9]{8,10}:[A-Za-z0-9_-]{35}(?![\w-])",
     ),
+}
+# Tokens that begin with a sign of their own: the sign, and the part that is secret. The forms are those
+# that the services document, and that scanners such as gitleaks look for.
+_PREFIXED = {
+    "Adafruit Key": ("aio_", r"[a-zA-Z0-9]{28}"),
+    "Airtable Token": ("pat", r"[A-Za-z0-9]{14}\.[a-f0-9]{64}"),
+    "Atlassian Token": ("ATATT3", r"[A-Za-z0-9_=-]{100,}"),
+    "Azure AD Client Secret": ("", r"[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}"),
+    "Clojars Token": ("CLOJARS_", r"[a-z0-9]{60}"),
+    "Contentful Token": ("CFPAT-", r"[A-Za-z0-9_-]{43}"),
+    "Docker Hub Token": ("dckr_pat_", r"[A-Za-z0-9_-]{27,}"),
+    "Doppler Token": (r"dp\.pt\.", r"[a-zA-Z0-9]{43}"),
+    "Dynatrace Token": (r"dt0c01\.", r"[A-Za-z0-9]{24}\.[A-Za-z0-9]{64}"),
+    "EasyPost Key": ("EZAK", r"[a-zA-Z0-9]{54}"),
+    "Figma Token": ("figd_", r"[A-Za-z0-9_-]{38,}"),
+    "Flutterwave Key": ("FLWSECK_TEST-", r"[a-h0-9]{32}"),
+    "Fly.io Token": ("FlyV1 fm2_", r"[A-Za-z0-9+/=,_-]{80,}"),
+    "Google OAuth Secret": ("GOCSPX-", r"[A-Za-z0-9_-]{28}"),
+    "Google OAuth Token": (r"ya29\.", r"(?=[\w-]*[0-9])[A-Za-z0-9_-]{30,}"),
+    "Grafana Token": ("gl(?:sa|c)_", r"[A-Za-z0-9+/]{32,}(?:_[a-f0-9]{8}|={0,2})"),
+    "Heroku Key": ("HRKU-", r"[A-Za-z0-9_-]{36,}"),
+    "Infracost Token": ("ico-", r"[a-zA-Z0-9]{32}"),
+    "LangSmith Key": ("lsv2_(?:pt|sk)_", r"[a-f0-9]{32}_[a-f0-9]{10}"),
+    "Mailgun Key": ("key-", r"[a-f0-9]{32}"),
+    "Mapbox Token": (r"sk\.eyJ", r"[A-Za-z0-9_-]{50,}\.[A-Za-z0-9_-]{20,}"),
+    "Netlify Token": ("nfp_", r"[A-Za-z0-9]{36,}"),
+    "New Relic Key": ("NRAK-", r"[A-Z0-9]{27}"),
+    "Notion Token": ("ntn_", r"[0-9]{11}[A-Za-z0-9]{35}"),
+    "NuGet Key": ("oy2", r"[a-z0-9]{43}"),
+    "OpenRouter Key": ("sk-or-v1-", r"[a-f0-9]{64}"),
+    "OpenShift Token": ("sha256~", r"[A-Za-z0-9_-]{43}"),
+    "PayPal Token": (r"access_token\$production\$", r"[a-z0-9]{16}\$[a-f0-9]{32}"),
+    "Perplexity Key": ("pplx-", r"[A-Za-z0-9]{48}"),
+    "PlanetScale Token": (r"pscale_(?:tkn|pw|oauth)_", r"[A-Za-z0-9_.=-]{32,64}"),
+    "Postman Key": ("PMAK-", r"[a-f0-9]{24}-[a-f0-9]{34}"),
+    "Prefect Token": ("pnu_", r"[a-zA-Z0-9]{36}"),
+    "Pulumi Token": ("pul-", r"[a-f0-9]{40}"),
+    "ReadMe Token": ("rdme_", r"[a-z0-9]{70}"),
+    "Replicate Token": ("r8_", r"[A-Za-z0-9]{37}"),
+    "RubyGems Token": ("rubygems_", r"[a-f0-9]{48}"),
+    "Sentry Token": ("sntry[su]_", r"[A-Za-z0-9+/=_]{60,}"),
+    "Shippo Token": (r"shippo_(?:live|test)_", r"[a-f0-9]{40}"),
+    "Slack App Token": (r"xapp-[0-9]-", r"[A-Z0-9]+-[0-9]+-[a-z0-9]{32,}"),
+    "Square Token": ("(?:sq0atp-|EAAA)", r"(?=[\w-]*[0-9])[\w-]{22,60}"),
+    "Stripe Webhook Secret": ("whsec_", r"(?=[\w]*[0-9])[A-Za-z0-9]{32,}"),
+    "Supabase Token": ("sbp_", r"[a-f0-9]{40}"),
+    "Typeform Token": ("tfp_", r"[A-Za-z0-9_.=-]{59}"),
+    "xAI Key": ("xai-", r"[A-Za-z0-9]{80}"),
+    "Yandex Key": ("AQVN", r"[A-Za-z0-9_-]{35,38}"),
+}
+KEYS |= {
+    kind: (prefix + r"[a-z0-9_.$=+/-]{20}" if prefix else r"[0-9]q~[\w~.-]{31}", prefix + value)
+    for kind, (prefix, value) in _PREFIXED.items()
 }
 _KEYS = {kind: re.compile(rf"(?<!\w){value}", re.ASCII) for kind, (_, value) in KEYS.items()}
 _ANY_KEY = re.compile("|".join(key.pattern for key in _KEYS.values()), re.ASCII)
@@ -244,7 +302,8 @@ def _secrets_in(line: str, path: str) -> Iterator[_Finding]:
         return
     for kind, key in _KEYS.items():
         for match in key.finditer(line):
-            yield _Finding(kind, match[0])
+            if kind != "Authorization Header" or not _is_made_up(match[0]):
+                yield _Finding(kind, match[0])
     in_test = _TEST.search(path) is not None
     for plugin, asks in _detectors():
         if asks.search(line) is None or (in_test and type(plugin).__name__ in _MADE_UP_IN_TESTS):
@@ -289,6 +348,15 @@ def _is_environment(path: str) -> bool:
     return name.startswith(".env") or name.endswith(".env")
 
 
+def _is_made_up(credentials: str) -> bool:
+    """Whether they are ``user:password`` in base64, with a password that says it is none."""
+    try:
+        _, colon, password = base64.b64decode(credentials, validate=True).decode("ascii").partition(":")
+    except ValueError:
+        return False
+    return bool(colon) and (password.lower() in _PLACEHOLDERS or not any(c.isdigit() for c in password))
+
+
 def _is_none(value: str, line: str, path: str, plugin: BasePlugin) -> bool:
     """Whether it only looks like a secret."""
     from detect_secrets.filters import heuristic  # noqa: PLC0415
@@ -298,7 +366,8 @@ def _is_none(value: str, line: str, path: str, plugin: BasePlugin) -> bool:
         heuristic.is_prefixed_with_dollar_sign,
         heuristic.is_not_alphanumeric_string,
     )
-    if value.lower() in _PLACEHOLDERS or any(test(value) for test in tests):
+    words = re.split(r"[^a-z0-9]+", unquote(value).lower())
+    if not _PLACEHOLDERS.isdisjoint(words) or any(test(value) for test in tests):
         return True
     if type(plugin).__name__ != "KeywordDetector" or _is_environment(path):
         return False
