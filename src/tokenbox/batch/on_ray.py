@@ -14,8 +14,11 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import queue
 import socket
 import sys
+import threading
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +42,8 @@ _ENVIRONMENT = {
 _NAMESPACE = "tokenbox"
 _QUIET_SECONDS = 0.5
 _REACHED_SECONDS = 10
+# A worker makes some ten marks a second, and an actor takes some thousand calls.
+_WATCHED = 64
 
 
 def _ray() -> Any:  # noqa: ANN401  # a module
@@ -64,7 +69,7 @@ class Watcher:
     def __init__(self) -> None:
         self._jobs: dict[int, Job] = {}
         self._marks: dict[int, Mark] = {}
-        self._events: list[Mark] = []
+        self._new: dict[int, Mark] = {}
 
     def begin(self, job: Job) -> Job:
         """The job with the strikes of its earlier tries. Raises ``WorkersFailed``."""
@@ -77,25 +82,25 @@ class Watcher:
 
     def mark(self, mark: Mark) -> None:
         self._marks[mark.shard] = mark
-        self._events.append(mark)
+        self._new[mark.shard] = mark
 
     def end(self, number: int) -> None:
         self._jobs.pop(number, None)
         self._marks.pop(number, None)
 
     def taken(self) -> list[Mark]:
-        """The marks since the last call."""
-        events, self._events = self._events, []
-        return events
+        """The last mark of each shard that has a new one since the last call."""
+        marks, self._new = list(self._new.values()), {}
+        return marks
 
 
 class ShardActor:
     """What Ray Data calls: it holds one compiler for all its shards."""
 
-    def __init__(self, plan: BatchPlan, watcher: Any) -> None:  # noqa: ANN401  # a handle of Ray
+    def __init__(self, plan: BatchPlan, watchers: Sequence[Any]) -> None:
         from tokenbox.batch.compiler import RowCompiler  # noqa: PLC0415  # in the actor
 
-        self._plan, self._watcher = plan, watcher
+        self._plan, self._watchers = plan, watchers
         self._compiler = RowCompiler(plan)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
@@ -104,16 +109,17 @@ class ShardActor:
 
     def _done(self, job: Job) -> Event | TokenboxError | None:
         ray = _ray()
+        watcher = self._watchers[job.shard.number % len(self._watchers)]
         try:
-            job = ray.get(self._watcher.begin.remote(job))
+            job = ray.get(watcher.begin.remote(job))
             record: Event | None = None
             for event in compile_shard(job, self._plan, self._compiler):
                 record = event
                 if isinstance(event, Mark):
-                    told = self._watcher.mark.remote(event)
+                    told = watcher.mark.remote(event)
                     if event.first < event.last:
                         ray.get(told)
-            ray.get(self._watcher.end.remote(job.shard.number))
+            ray.get(watcher.end.remote(job.shard.number))
         except TokenboxError as error:
             return error
         except ray.exceptions.RayTaskError as error:
@@ -140,25 +146,47 @@ class RayEngine:
         with self._connected():
             if self._address is not None and not self._given:
                 self.workers = max(1, int(ray.cluster_resources().get("CPU", 2)) - 1)
-            watcher = ray.remote(num_cpus=0, max_restarts=0)(Watcher).remote()
-            yield from self._compiled(plan, jobs, watcher)
+            watcher = ray.remote(num_cpus=0, max_restarts=0)(Watcher)
+            watchers = [watcher.remote() for _ in range(-(-self.workers // _WATCHED))]
+            yield from self._compiled(plan, jobs, watchers)
 
-    def _compiled(self, plan: BatchPlan, jobs: Sequence[Job], watcher: Any) -> Iterator[Event]:  # noqa: ANN401
-        import queue  # noqa: PLC0415
-        import threading  # noqa: PLC0415
+    def _compiled(self, plan: BatchPlan, jobs: Sequence[Job], watchers: Sequence[Any]) -> Iterator[Event]:
+        """What Ray Data gives, and between its records what the watchers have seen."""
+        results = self._started(plan, jobs, watchers)
+        asked = time.monotonic()
+        while True:
+            if time.monotonic() - asked > _QUIET_SECONDS:
+                asked = time.monotonic()
+                for marks in self._ray.get([watcher.taken.remote() for watcher in watchers]):
+                    yield from marks
+            try:
+                found = results.get(timeout=_QUIET_SECONDS)
+            except queue.Empty:
+                continue
+            if found is None:
+                return
+            if isinstance(found, TokenboxError):
+                raise found
+            if isinstance(found, BaseException):
+                raise WorkersFailed(f"Ray ended the run: {str(found)[:500]}") from None
+            yield found
 
-        ray, data = self._ray, self._ray.data
+    def _started(
+        self, plan: BatchPlan, jobs: Sequence[Job], watchers: Sequence[Any]
+    ) -> queue.Queue[ShardRecord | BaseException | None]:
+        """A thread that puts the records here as they come, then None; or the error that ended it."""
+        data = self._ray.data
         count = min(self.workers, len(jobs))
         rows = data.from_items([{"job": pickle.dumps(job)} for job in jobs], override_num_blocks=len(jobs))
         done = rows.map_batches(
             ShardActor,
             batch_size=1,
             batch_format="numpy",
-            fn_constructor_kwargs={"plan": plan, "watcher": watcher},
+            fn_constructor_kwargs={"plan": plan, "watchers": watchers},
             compute=data.ActorPoolStrategy(size=count, max_tasks_in_flight_per_actor=2),
             num_cpus=1,
         )
-        results: queue.Queue[Any] = queue.Queue()
+        results: queue.Queue[ShardRecord | BaseException | None] = queue.Queue()
 
         def collect() -> None:
             try:
@@ -169,20 +197,7 @@ class RayEngine:
                 results.put(error)
 
         threading.Thread(target=collect, daemon=True).start()
-        while True:
-            try:
-                found = results.get(timeout=_QUIET_SECONDS)
-            except queue.Empty:
-                yield from ray.get(watcher.taken.remote())
-                continue
-            if found is None:
-                return
-            if isinstance(found, TokenboxError):
-                raise found
-            if isinstance(found, BaseException):
-                raise WorkersFailed(f"Ray ended the run: {str(found)[:500]}") from None
-            if isinstance(found, ShardRecord):
-                yield found
+        return results
 
     @staticmethod
     def _check_there(address: str) -> None:
