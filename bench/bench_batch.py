@@ -1,7 +1,7 @@
 """Rows per second by engine, beside plain tiktoken in a Ray map and in datasets.map, in one run.
 
 Each cell is a process of its own. Its processor time and memory are those of all the processes that it
-starts, Ray's too, read from /proc while it runs: these mean something on a machine that does other things too.
+starts, Ray's too, read from /proc while it runs: these mean something on a machine that is not idle.
 `BENCH_BATCH_ROWS=10000,100000` chooses the sizes. Everything runs in the environment of the tests.
 """
 
@@ -238,9 +238,9 @@ def table(results: dict[str, Any]) -> str:
         ),
         "",
         (
-            f"Rows of 60 to 460 words. Every engine has {WORKERS} workers. From *us/row* on, start-up is left "
-            f"out: the processor time of a run with {EMPTY} rows. Memory is the sum over all processes, and "
-            "shared pages are counted in each."
+            f"Rows of 60 to 460 words. Every engine has {WORKERS} workers. From *us/row* on, start-up is "
+            f"left out: the processor time of a run with {EMPTY} rows. Memory is the sum over all processes, "
+            "and shared pages are counted in each."
         ),
         "",
         f"| {heads} |",

@@ -63,6 +63,7 @@ def _row(number: int, chance: random.Random) -> object:
                 for _ in range(chance.randint(1, 4))
                 for role in ("user", "assistant")
             ]
+            row["messages"].append({"role": "user", "content": "Go on."})
         case 5 | 6:
             row["blocks"] = [
                 {"type": "document", "format_hint": "plain", "title": f"{n}", "content": text(chance, 60)}

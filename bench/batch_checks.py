@@ -1,0 +1,154 @@
+"""Two long checks of batches: equal digests over all engines, and a simulated cluster of four nodes.
+
+    python bench/batch_checks.py equal 100000
+    python bench/batch_checks.py nodes 20000
+
+`equal` compiles mixed rows (texts, chats, blocks, chunks, documents, errors) with every engine, kills workers
+in the middle, kills a whole run and resumes it, and prints a digest for each. `nodes` starts four raylets
+beside a head on this machine, with ray.cluster_utils, and prints what a row and a shard cost.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT), str(ROOT / "bench")]
+os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tokenbox.batch.summary import BatchSummary
+
+SHARD = 64 << 10
+OPTIONS: dict[str, Any] = {"task": "auto", "budget": "limit", "shard_size": SHARD}
+NODES = 4
+
+
+def main() -> int:
+    what, rows = sys.argv[1], int(sys.argv[2])
+    with tempfile.TemporaryDirectory() as folder:
+        from tests.batch.rows import mixed, write_jsonl
+
+        source = write_jsonl(Path(folder, "rows.jsonl"), mixed(rows))
+        return (_equal if what == "equal" else _nodes)(source, Path(folder))
+
+
+def _equal(source: Path, folder: Path) -> int:
+    from tests.batch.test_ray import descendants
+    from tokenbox import batch
+    from tokenbox.batch.engines import EngineName
+    from tokenbox.batch.plan import BatchPlan
+    from tokenbox.batch.runs import RunOptions
+    from tokenbox.batch.runs import run as run_plan
+
+    found: dict[str, str] = {}
+
+    def killing(mark: str) -> Callable[[object], None]:
+        killed: list[int] = []
+        seen: list[object] = []
+
+        def watch(event: object) -> None:
+            seen.append(event)
+            if not killed and len(seen) > 20:
+                victims = [pid for pid, line in descendants().items() if mark in line]
+                for victim in victims[:1]:
+                    os.kill(victim, signal.SIGKILL)
+                    killed.append(victim)
+
+        return watch
+
+    def case(name: str, engine: str, workers: int, kill: str | None = None) -> None:
+        plan = BatchPlan.of(task="auto", budget="limit")
+        options = RunOptions(EngineName(engine), workers=workers, shard_size=SHARD, overwrite=True)
+        watch = None if kill is None else killing(kill)
+        _say(found, name, run_plan(source, folder / "out.jsonl", plan, options, watch=watch))
+
+    case("inline", "inline", 1)
+    for workers in (1, 2, 4):
+        case(f"process {workers}", "process", workers)
+    case("process 2, one worker killed", "process", 2, "tokenbox.batch.worker")
+    for workers in (1, 2):
+        case(f"ray {workers}", "ray", workers)
+    case("ray 4, one actor killed", "ray", 4, "ShardActor")
+
+    script = (
+        "import sys; from tokenbox import batch; "
+        f"batch.run(sys.argv[1], sys.argv[2], engine='process', workers=2, overwrite=True, **{OPTIONS!r})"
+    )
+    out = folder / "killed.jsonl"
+    process = subprocess.Popen([sys.executable, "-c", script, str(source), str(out)])
+    records = folder / "killed.jsonl.batch" / "shards"
+    while process.poll() is None and len(list(records.glob("0*.json"))) < 5:
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    _say(found, "resumed after kill -9", batch.run(source, out, resume=True, **OPTIONS))
+    print("equal" if len(set(found.values())) == 1 else "DIFFERENT")
+    return len(set(found.values())) != 1
+
+
+def _say(found: dict[str, str], name: str, summary: BatchSummary) -> None:
+    found[name] = summary.digest
+    reused = f", {summary.reused} of {summary.shards} shards done before" if summary.reused else ""
+    print(
+        f"{summary.digest}  {name}: {summary.tally.rows:,} rows, {summary.failed:,} errors{reused}",
+        flush=True,
+    )
+
+
+def _nodes(source: Path, folder: Path) -> int:
+    from bench_batch import _Seen
+    from ray.cluster_utils import Cluster
+
+    from tokenbox import batch
+    from tokenbox.batch.on_ray import _ray
+
+    wanted = batch.run(source, folder / "inline.jsonl", **OPTIONS)
+    inline = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+    ray = _ray()
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        for _ in range(NODES):
+            cluster.add_node(num_cpus=1)
+        paths = {"env_vars": {"PYTHONPATH": os.environ["PYTHONPATH"]}}
+        ray.init(address=cluster.address, log_to_driver=False, runtime_env=paths)
+        before, seen = time.process_time(), _Seen({})
+        done = batch.run(source, folder / "nodes.jsonl", engine="ray", workers=NODES, **OPTIONS)
+        driver = time.process_time() - before
+        seen.look(os.getpid())
+        nodes = len([node for node in ray.nodes() if node["Alive"]])
+        ray.shutdown()
+    finally:
+        cluster.shutdown()
+    rows, shards = done.tally.rows, done.shards
+    record = {
+        "same digest": done.digest == wanted.digest,
+        "nodes": nodes,
+        "rows": rows,
+        "shards": shards,
+        "inline, processor us per row": round(inline / rows * 1e6),
+        "driver, processor ms per shard": round(driver / shards * 1e3, 2),
+        "driver, processor us per row": round(driver / rows * 1e6, 1),
+        "record through the object store, bytes per shard": len(_record(folder)),
+    }
+    print(json.dumps(record, indent=1))
+    return done.digest != wanted.digest
+
+
+def _record(folder: Path) -> bytes:
+    return next((folder / "nodes.jsonl.batch" / "shards").glob("*.json")).read_bytes()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
