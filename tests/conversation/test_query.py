@@ -96,3 +96,32 @@ def test_parts_that_match_nothing_leave_oldest_first() -> None:
     assert to_leave(parts, sizes, texts, 50, WORDS[2])[0] != 2
     assert to_leave(parts, sizes, texts, 0, "x") == list(range(10))
     assert to_leave(parts, sizes, texts, 100, "x") == []
+
+
+def test_a_running_conversation_sends_what_each_question_needs() -> None:
+    """What left for one question is there for another: each request is that of ``fit`` on all that was said."""
+    messages, facts = dialogue(3)
+    running = tokenbox.Conversation(
+        "You are a friend.", tokenbox.ChatFormat.openai(MODEL), token_budget=1_500, query="last"
+    )
+    running.extend(messages[1:])
+    said = list(messages)
+    for question, fact in facts:
+        said.append({"role": "user", "content": question})
+        number = running.user(question)
+        enforced = running.enforce_budget()
+        fitted = tokenbox.fit(said, 1_500, model=MODEL, query="last")
+        assert running.messages == fitted.messages
+        assert enforced.total == fitted.total == running.estimate_tokens() <= 1_500
+        assert any(fact in str(message["content"]) for message in running.messages)
+        said.append({"role": "assistant", "content": "There."})
+        running.assistant("There.")
+        assert number in running.window
+        assert sum(item.tokens for item in running.items()) == running.estimate_tokens()
+    running.drop(number)
+    running.enforce_budget()
+    assert number not in running.window
+    running.query = None
+    assert running.enforce_budget().fits
+    with pytest.raises(InvalidBudget, match="low_water=1"):
+        tokenbox.Conversation(token_budget=10, query="last", low_water="0.5").enforce_budget()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tokenbox.content.items import Item, read_item
 from tokenbox.content.message import InvalidMessage, Message, Role
 from tokenbox.content.request import costly_fields, read_tools
-from tokenbox.conversation.counted_window import CountedWindow
+from tokenbox.conversation.counted_window import CountedWindow, Shown
 from tokenbox.conversation.counters import counter_of, tokenizer_of
 from tokenbox.conversation.limits import limits, overflow
 from tokenbox.conversation.pieces import open_session
@@ -95,10 +95,12 @@ class Conversation:
     changes, so has the model. :meth:`recount` asks for it.
 
     ``steps`` and ``keep_results`` say what may be done once it is over the budget, as for
-    :func:`tokenbox.fit`. ``low_water``: then go down to this fraction of the budget, so that the prompt
-    keeps its beginning for many calls; ``"auto"`` or an ``AutoLowWater`` chooses it. ``summarize``: called
-    with what left; see :data:`Summarize`. ``tools`` and ``fields`` are sent along. ``keep``: called with the
-    handle and the text of each result of which a shorter form is shown, so that it outlives the process.
+    :func:`tokenbox.fit`. ``query``: a text, or ``"last"``; each request then holds what it needs of all that
+    was ever said, and what left comes back when it is needed. ``low_water``: once over the budget, go down to
+    this fraction of it, so that the prompt keeps its beginning for many calls; ``"auto"`` or an
+    ``AutoLowWater`` chooses it. ``summarize``: called with what left; see :data:`Summarize`. ``tools`` and
+    ``fields`` are sent along. ``keep``: called with the handle and the text of each result of which a shorter
+    form is shown, so that it outlives the process.
 
     Not thread-safe. An error from counting leaves it as it was.
     """
@@ -113,6 +115,7 @@ class Conversation:
         low_water: LowWater = 1,
         steps: Collection[str] = ALL_STEPS,
         keep_results: int = KEEP_RESULTS,
+        query: str | None = None,
         summarize: Summarize | None = None,
         tools: Sequence[Mapping[str, object]] | None = None,
         fields: Mapping[str, object] | None = None,
@@ -123,7 +126,7 @@ class Conversation:
     ) -> None:
         self.count: Counts = count
         self.max_turns, self.token_budget, self.low_water = max_turns, token_budget, low_water
-        self.steps, self.keep_results = steps, keep_results
+        self.steps, self.keep_results, self.query = steps, keep_results, query
         self.summarize, self.keep = summarize, keep
         self.media_tokens, self.markers, self._handles = media_tokens, markers, handles
         self._limits = Limits(None, None, 0)
@@ -143,6 +146,7 @@ class Conversation:
         self._framed: object = None
         self._left_out_kept = 0
         self._pinned: set[int] = set()
+        self._away: dict[int, Shown] = {}
         self._exchange_of: dict[int, int] = {}
         self._exchanges_so_far = 0
 
@@ -238,6 +242,23 @@ class Conversation:
         self._forget(dropped)
         return dropped
 
+    def _bring_back(self) -> None:
+        """With a query, what left stands in its place again, until it is known what this request needs."""
+        if not self._away:
+            return
+        counter, before = self._counter(), self._window
+        window = CountedWindow(open_session(counter), tokenizer_of(counter), self._handles)
+        for number, shown in sorted({**self._away, **before.given}.items()):
+            window.window.next_number = number
+            window.add(shown.value, shown.item)
+            if number in self._pinned:
+                window.window.pin(number)
+        window.window.next_number = before.window.next_number
+        window.left_out = before.left_out
+        self._frame(window.session)
+        self._who, self._framed = self._identity(counter), (self.system_prompt, self._tools)
+        self._window, self._away = window, {}
+
     @property
     def left_out(self) -> Mapping[str, str]:
         """The texts of results of which a shorter form is shown, or was, by their handles."""
@@ -315,6 +336,8 @@ class Conversation:
         the budget: then nothing changed for the budget's sake.
         """
         bounds = self._bounds()
+        if self.query is not None:
+            self._bring_back()
         self.request_count()
         evicted: dict[int, tuple[Any, Item]] = {}
         steps = self._evict(bounds, evicted)
@@ -358,8 +381,11 @@ class Conversation:
     def _evict(self, bounds: Limits, evicted: dict[int, tuple[Any, Item]]) -> list[Step]:
         """Enforce once. What left is added to ``evicted``."""
         before = self._window.window.total
-        steps = self._window.enforce(bounds)
-        gone = self._window.evicted
+        steps, gone = self._answered(bounds)
+        steps += self._window.enforce(bounds)
+        gone |= self._window.evicted
+        if self.query is not None:
+            self._away |= gone
         evicted.update((number, (given.value, given.item)) for number, given in gone.items())
         self._forget(gone)
         self._keep_left_out()
@@ -367,6 +393,19 @@ class Conversation:
         self._evicted_messages += len(gone)
         self._evicted_tokens += max(0, before - self._window.window.total) if gone else 0
         return steps
+
+    def _answered(self, bounds: Limits) -> tuple[list[Step], dict[int, Shown]]:
+        """Let leave what the query needs least: the steps, and what left."""
+        if self.query is None:
+            return [], {}
+        from tokenbox.conversation.relevance import asked  # noqa: PLC0415  # only a query needs its words
+
+        given = dict(self._window.given)
+        question = asked(self.query, [shown.item for shown in given.values()], bounds)
+        if question is None or bounds.budget is None:
+            return [], {}
+        steps = self._window.answer(question, bounds.budget)
+        return steps, {number: shown for number, shown in given.items() if number not in self._window.given}
 
     def _keep_left_out(self) -> None:
         """Hand what was left out since the last time to the caller's store."""
@@ -446,9 +485,10 @@ class Conversation:
 
     def _forget(self, numbers: Collection[int]) -> None:
         for number in numbers:
-            del self._exchange_of[number]
             self._window.sizes.pop(number, None)
             self._pinned.discard(number)
+            if number not in self._away:
+                del self._exchange_of[number]
 
     def _check(self, number: int) -> None:
         if number not in self._window.shown:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from tokenbox.content.items import read_items
 from tokenbox.content.message import Role
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from tokenbox.conversation.pieces import MediaTokens
     from tokenbox.engine.window import Limits
 
-LAST: Final = "last"
-"""The name of the last user message as the query."""
 T = TypeVar("T")
 Tools = Sequence[Mapping[str, object]]
 
@@ -82,10 +80,8 @@ def fit(  # noqa: PLR0913  # each is an option of its own
     session.frame((), read_tools(tools)[0], costly_fields(fields or {}))
     window = CountedWindow(session, tokenizer_of(counter), handles)
     replay = limits.eagerness is not None or limits.mark != limits.budget
-    asked = _last_question(items) if query == LAST else query
-    if asked is not None and (replay or limits.budget is None):
-        raise InvalidBudget("query needs a budget and low_water=1: what it needs changes with each request.")
-    taken = _run(window, given, items, limits, kept_places, replay=replay, query=asked)
+    question = None if query is None else _question(query, items, limits)
+    taken = _run(window, given, items, limits, kept_places, replay=replay, query=question)
     counted = session.count()
     result = Fitted(
         messages=[window.shown[number].value for number in window.window],
@@ -99,7 +95,7 @@ def fit(  # noqa: PLR0913  # each is an option of its own
         sizes=tuple(window.sizes[number] for number in range(len(items))),
         sizes_now={number: window.window.size(number) for number in window.window},
         pinned=frozenset(kept_places),
-        query=asked,
+        query=question,
         tokenizer=counter.identity,
         left_out=window.left_out,
         tools_text=as_json(list(tools)) if tools else None,
@@ -135,10 +131,10 @@ def _run(
     return steps + window.enforce(limits)
 
 
-def _last_question(items: Sequence[Item]) -> str:
-    """The text of the last user message."""
-    spoken = (item for item in reversed(items) if item.role is Role.USER)
-    return next((item.text for item in spoken if item.text), "")
+def _question(query: str, items: Sequence[Item], limits: Limits) -> str | None:
+    from tokenbox.conversation.relevance import asked  # noqa: PLC0415  # only a query needs its words
+
+    return asked(query, items, limits)
 
 
 def places(pinned: Collection[int], length: int) -> frozenset[int]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tokenbox.content.message import Role
+from tokenbox.errors import InvalidBudget
 from tokenbox.worth.documents import Document, Span
 from tokenbox.worth.query import read_query
 from tokenbox.worth.relevance import Relevance
@@ -17,8 +19,25 @@ from tokenbox.worth.relevance import Relevance
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tokenbox.content.items import Item
+    from tokenbox.engine.window import Limits
+
+LAST: Final = "last"
+"""The name of the last user message as the query."""
 RECENT: Final = 4
 """The newest parts have one in so many tokens of the room for themselves."""
+
+
+def asked(query: str | None, items: Sequence[Item], limits: Limits) -> str | None:
+    """The text that old parts must match; None: the oldest leave first. Raises :class:`InvalidBudget`."""
+    if query is None:
+        return None
+    if limits.budget is None or limits.eagerness is not None or limits.mark != limits.budget:
+        raise InvalidBudget("query needs a budget and low_water=1: what it needs changes with each request.")
+    if query != LAST:
+        return query
+    spoken = (item for item in reversed(items) if item.role is Role.USER)
+    return next((item.text for item in spoken if item.text), "")
 
 
 def to_leave(
