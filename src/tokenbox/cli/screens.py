@@ -13,6 +13,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.cli import terminal
+from tokenbox.cli.markdown import Markdown
 from tokenbox.cli.outcome import Exit, report
 from tokenbox.cli.streams import write_bytes, write_error, write_text
 from tokenbox.render.lines import plain, printable, wrap
@@ -127,6 +128,7 @@ class TerminalScreen(PipeScreen):
         self._colours = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
         self._waiting = False
         self._thinking = False
+        self._page: Markdown | None = None
         self.keyboard = Keyboard(sys.stdin.fileno(), shutil.get_terminal_size)
 
     def lines(self, lines: Sequence[Line]) -> None:
@@ -149,7 +151,15 @@ class TerminalScreen(PipeScreen):
         if self._thinking:
             self._thinking = False
             self._finish_line()
-        super().answer(text)
+        if self._page is None:
+            self._page = Markdown(self._piece, terminal.width, colours=self._colours)
+        self._page.feed(safe(text))
+        write_bytes(b"", flush=True)
+
+    def _piece(self, text: str) -> None:
+        if not text.startswith("\x1b"):  # a colour moves nothing
+            self._at_line_start = text.endswith("\n")
+        write_text(text)
 
     def reasoning(self, text: str) -> None:
         self._done_waiting()
@@ -160,6 +170,9 @@ class TerminalScreen(PipeScreen):
     def answer_ends(self) -> None:
         self._done_waiting()
         self._thinking = False
+        if self._page is not None:
+            page, self._page = self._page, None
+            page.end()
         super().answer_ends()
 
     def waiting(self, what: str) -> None:

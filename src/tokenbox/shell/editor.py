@@ -11,6 +11,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.keys import Keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     Choice = tuple[str, str]  # what is completed, and what it is
 
 CONTINUES: Final = "\\"
+# A paste of more lines or characters than this is shown as one mark.
+FOLDED_LINES: Final = 8
+FOLDED_CHARACTERS: Final = 1_000
 
 
 class Editor:
@@ -35,11 +39,12 @@ class Editor:
         folder: Callable[[], str],
         hide: Callable[[str], str],
     ) -> None:
+        self._pastes = Pastes()
         self._session: PromptSession[str] = PromptSession(
             history=None if history is None else _opened(history, hide),
             completer=_Completer(complete, folder),
             complete_while_typing=False,
-            key_bindings=_keys(),
+            key_bindings=_keys(self._pastes),
             multiline=False,
             prompt_continuation="... ",
             enable_open_in_editor=True,
@@ -52,11 +57,39 @@ class Editor:
         Raises ``EOFError`` at Ctrl-D and ``KeyboardInterrupt`` at Ctrl-C.
         """
         line = begun.rstrip("\r\n")
-        return self._session.prompt(ANSI(prompt), default=line, accept_default=line != begun)
+        typed = self._session.prompt(ANSI(prompt), default=line, accept_default=line != begun)
+        return self._pastes.unfolded(typed)
 
 
-def _keys() -> KeyBindings:
+class Pastes:
+    """Long pastes, each shown as one mark in the line that is typed."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+
+    def folded(self, text: str) -> str:
+        """What stands for a paste: itself, or a mark."""
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        lines = text.count("\n") + 1
+        if lines <= FOLDED_LINES and len(text) <= FOLDED_CHARACTERS:
+            return text
+        mark = f"[paste {len(self._texts) + 1}: {lines:,} lines, {len(text):,} characters]"
+        self._texts[mark] = text
+        return mark
+
+    def unfolded(self, line: str) -> str:
+        """A line with its pastes in full."""
+        for mark, text in self._texts.items():
+            line = line.replace(mark, text)
+        return line
+
+
+def _keys(pastes: Pastes) -> KeyBindings:
     keys = KeyBindings()
+
+    @keys.add(Keys.BracketedPaste)
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text(pastes.folded(event.data))
 
     @keys.add("escape", "enter")
     def _(event: KeyPressEvent) -> None:
@@ -84,10 +117,14 @@ class _Completer(Completer):
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         text = document.text_before_cursor
         word = text.split(" ")[-1]
-        if text.startswith(":"):
+        if text.startswith((":file ", ":export ")):
+            yield from self._paths.get_completions(Document(word), complete_event)
+        elif text.startswith(":"):
             for choice, about in self._complete(text.split(" ")):
                 if choice.startswith(word):
                     yield Completion(choice, -len(word), display_meta=about)
+        elif word.startswith("@"):
+            yield from self._paths.get_completions(Document(word[1:]), complete_event)
         elif text.startswith("!"):
             path = word.removeprefix("!") if len(word) == len(text) else word
             yield from self._paths.get_completions(Document(path), complete_event)

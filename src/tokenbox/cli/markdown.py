@@ -1,0 +1,185 @@
+"""Markdown on a terminal while it comes: words wrap at the edge, code stays as it is, to be copied.
+
+A word is shown once it is whole, so nothing that is on the screen is ever written again. Known are headings,
+lists, quotes, ``**strong**``, ``*emphasis*``, `` `code` `` and fenced code; everything else is text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from tokenbox.render.lines import cells
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_BOLD, _FAINT, _CODE, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[36m", "\x1b[0m"
+_ITALIC: Final = "\x1b[3m"
+_FENCE: Final = re.compile(r"\s{0,3}(`{3,}|~{3,})\s*(\S*)[^`]*$")
+_HEADING: Final = re.compile(r"(#{1,6})\s+")
+_ITEM: Final = re.compile(r"(\s*)([-*+]|\d{1,9}[.)])\s+")
+_QUOTE: Final = re.compile(r"\s{0,3}>\s?")
+_RULE: Final = re.compile(r"\s{0,3}([-*_])(?:\s*\1){2,}\s*$")
+_MARK: Final = re.compile(r"`+|\*\*|__|\*")
+_BLANK: Final = re.compile(r"\s+")
+# A line may still become a heading, a list or a fence as long as it is no longer than this.
+_UNDECIDED: Final = re.compile(r"\s*(?:#{1,6}|[-*+]|\d{1,9}[.)]?|>|`{1,}[^`\s]*|~{1,}\S*|[-*_ ]+)?\s*$")
+
+
+class Markdown:
+    """Takes pieces of a text and hands what can be shown to ``show``. ``width`` is asked for each line."""
+
+    def __init__(self, show: Callable[[str], object], width: Callable[[], int], *, colours: bool) -> None:
+        self._show, self._width, self._colours = show, width, colours
+        self._held = ""  # of this line, not decided or not a whole word
+        self._fence = ""
+        self._begin()
+
+    def _begin(self) -> None:
+        """A new line of the text."""
+        self._decided = False
+        self._column = 0
+        self._indent = ""
+        self._heading = False
+        self._styles: list[str] = []
+        self._gap = ""
+
+    def feed(self, piece: str) -> None:
+        """Take in the next piece of the text."""
+        text = self._held + piece
+        *lines, rest = text.split("\n")
+        for line in lines:
+            self._line(line, ended=True)
+        self._held = self._line(rest, ended=False)
+
+    def end(self) -> None:
+        """The text has ended."""
+        if self._held:
+            self._held = self._line(self._held, ended=True, newline=False)
+        self._styled(_PLAIN if self._styles or self._heading else "")
+
+    def _line(self, line: str, *, ended: bool, newline: bool = True) -> str:
+        """Show what is there of a line; what has to wait for more of it is returned."""
+        if self._fence or (not self._decided and _FENCE.match(line) and ended):
+            if not ended:
+                return line
+            self._code(line)
+            if newline:
+                self._show("\n")
+            self._begin()
+            return ""
+        if not self._decided:
+            if not ended and _UNDECIDED.match(line):
+                return line
+            if ended and _RULE.match(line):
+                self._styled(_FAINT)
+                self._show("─" * min(40, self._width()))
+                line = ""
+            line = self._opened(line)
+        rest = self._words(line, ended=ended)
+        if ended:
+            self._styled(_PLAIN if self._styles or self._heading else "")
+            if newline:
+                self._show("\n")
+            self._begin()
+        return rest
+
+    def _code(self, line: str) -> None:
+        """A line of code, or a fence around it."""
+        found = _FENCE.match(line)
+        if found is not None and (not self._fence or (found[1].startswith(self._fence) and not found[2])):
+            self._fence = "" if self._fence else found[1]
+            self._styled(_FAINT)
+            self._show(line)
+            self._styled(_PLAIN)
+            return
+        self._styled(_CODE)
+        self._show(line)  # never wrapped: what is copied is what was written
+        self._styled(_PLAIN)
+
+    def _opened(self, line: str) -> str:
+        """Show what a line begins with: the rest of it."""
+        self._decided = True
+        heading, item, quote = _HEADING.match(line), _ITEM.match(line), _QUOTE.match(line)
+        if heading is not None:
+            self._heading = True
+            self._styled(_BOLD)
+            return line[heading.end() :]
+        if item is not None:
+            mark = "•" if item[2] in "-*+" and self._colours else item[2]
+            begun = f"{item[1]}{mark} "
+            self._indent = " " * cells(begun)
+            self._put(begun)
+            return line[item.end() :]
+        if quote is not None and quote[0].strip():
+            self._indent = "│ " if self._colours else "> "
+            self._put(self._indent)
+            return line[quote.end() :]
+        return line
+
+    def _words(self, text: str, *, ended: bool) -> str:
+        """Show the whole words of a text: what is left of it."""
+        parts = re.findall(r"\s+|\S+", text)
+        rest = "" if ended or not parts or parts[-1].isspace() else parts.pop()
+        for part in parts:
+            if part.isspace():
+                self._gap = part if not self._column else " " * min(len(part), 2)
+            else:
+                self._word(part)
+        return rest
+
+    def _word(self, word: str) -> None:
+        pieces = self._pieces(word)
+        size = sum(cells(text) for text, _ in pieces)
+        room = self._width()
+        if self._column > len(self._indent) and self._column + len(self._gap) + size > room:
+            self._show(f"\n{self._indent}")
+            self._column = len(self._indent)
+        else:
+            self._put(self._gap)
+        self._gap = ""
+        for text, style in pieces:
+            self._styled(style)
+            self._put(text)
+
+    def _pieces(self, word: str) -> list[tuple[str, str]]:
+        """The texts of a word, each with the style that begins before it. Marks are not shown."""
+        if not self._colours:
+            return [(word, "")]
+        found: list[tuple[str, str]] = []
+        at, style = 0, ""
+        for mark in _MARK.finditer(word):
+            if not self._turns(mark[0], word, mark.start(), mark.end()):
+                continue
+            found.append((word[at : mark.start()], style))
+            at, style = mark.end(), self._turned(mark[0])
+        return [*found, (word[at:], style)]
+
+    def _turns(self, mark: str, word: str, start: int, end: int) -> bool:
+        """Whether a mark begins or ends a style: 2*3 and snake__case do not."""
+        if mark[0] == "`":
+            return True
+        if "`" in "".join(self._styles):
+            return False
+        if mark in self._styles:
+            return True
+        before, after = word[start - 1 : start], word[end : end + 1]
+        return bool(after) and not before.isalnum()
+
+    def _turned(self, mark: str) -> str:
+        if mark in self._styles:
+            self._styles.remove(mark)
+        else:
+            self._styles.append(mark)
+        codes = {"`": _CODE, "**": _BOLD, "__": _BOLD, "*": _ITALIC}
+        now = "".join(codes.get(one if one[0] != "`" else "`", "") for one in self._styles)
+        return _PLAIN + (_BOLD if self._heading else "") + now
+
+    def _put(self, text: str) -> None:
+        self._show(text)
+        self._column += cells(text)
+
+    def _styled(self, code: str) -> None:
+        if code and self._colours:
+            self._show(code)

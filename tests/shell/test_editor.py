@@ -1,0 +1,32 @@
+"""Pastes in the line editor: long ones fold into a mark and come out whole."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tokenbox.shell.editor import FOLDED_CHARACTERS, FOLDED_LINES, Pastes
+
+
+def test_a_short_paste_stands_as_it_is() -> None:
+    pastes = Pastes()
+    assert pastes.folded("a\r\nb") == "a\nb"
+    assert pastes.unfolded("say a\nb") == "say a\nb"
+
+
+def test_a_long_paste_is_one_mark() -> None:
+    pastes = Pastes()
+    log = "\n".join(f"line {n}" for n in range(FOLDED_LINES + 1))
+    mark = pastes.folded(log)
+    assert mark == f"[paste 1: 9 lines, {len(log)} characters]"
+    assert pastes.folded("x" * (FOLDED_CHARACTERS + 1)) == "[paste 2: 1 lines, 1,001 characters]"
+    assert pastes.unfolded(f"what is wrong in {mark}?") == f"what is wrong in {log}?"
+
+
+@given(st.lists(st.text(max_size=40).map(lambda t: t * 40), max_size=4))
+def test_whatever_was_pasted_comes_out(texts: list[str]) -> None:
+    pastes = Pastes()
+    marks = [pastes.folded(text) for text in texts]
+    whole = [text.replace("\r\n", "\n").replace("\r", "\n") for text in texts]
+    for mark, text in zip(marks, whole, strict=True):
+        assert pastes.unfolded(mark) == text or mark == text

@@ -1,0 +1,92 @@
+"""Markdown as it comes: the same whatever the pieces, no line too wide, code as it was written."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tokenbox.cli.markdown import Markdown
+from tokenbox.render.lines import cells
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COLOUR = re.compile(r"\x1b\[\d*m")
+TEXT = """# Tides
+
+The **high tide** in `Brest` is at *noon*, and 2*3 = 6, as snake_case__name says.
+
+- one item that is long enough to be wrapped at the edge of a narrow terminal
+- another
+1. first
+
+> a quote that goes on for longer than the narrow terminal has columns to show it
+
+```python
+def tide(port): return "noon at a place with a long name that is wider than the terminal is"
+```
+End."""
+
+
+def shown(pieces: Sequence[str], width: int = 60, *, colours: bool = True) -> str:
+    out: list[str] = []
+    page = Markdown(out.append, lambda: width, colours=colours)
+    for piece in pieces:
+        page.feed(piece)
+    page.end()
+    return "".join(out)
+
+
+@pytest.mark.parametrize("width", [30, 60, 80, 200])
+def test_no_line_is_too_wide_but_code_which_is_as_it_was_written(width: int) -> None:
+    code = [line for line in TEXT.splitlines() if line.startswith("def")]
+    lines = COLOUR.sub("", shown([TEXT], width)).splitlines()
+    assert code[0] in lines
+    assert all(cells(line) <= width for line in lines if line != code[0])
+    words = [word for line in lines for word in line.split()]
+    assert "high tide" in " ".join(words)
+    assert "2*3" in words
+    assert "snake_case__name" in words
+
+
+def test_marks_become_styles() -> None:
+    out = shown(["**high tide** in `Brest`\n# Head\n- item"])
+    assert "\x1b[1mhigh" in out
+    assert "\x1b[36mBrest" in out
+    assert "**" not in out
+    assert "`" not in out
+    assert "• item" in out
+    assert "\x1b[1mHead" in out
+
+
+def test_without_colours_nothing_is_lost() -> None:
+    out = shown([TEXT], 80, colours=False)
+    assert "\x1b" not in out
+    assert "**high tide** in `Brest`" in out
+
+
+@given(st.lists(st.integers(1, 12), max_size=120))
+def test_the_pieces_do_not_matter(sizes: list[int]) -> None:
+    pieces, at = [], 0
+    for size in sizes:
+        pieces.append(TEXT[at : at + size])
+        at += size
+    assert shown([*pieces, TEXT[at:]]) == shown([TEXT])
+
+
+@given(
+    st.text(
+        alphabet=st.characters(codec="utf-8", exclude_categories=["Cc"], include_characters="\n*`#->_~ "),
+        max_size=120,
+    ),
+    st.integers(8, 90),
+)
+def test_any_text_keeps_its_letters(text: str, width: int) -> None:
+    out = COLOUR.sub("", shown(list(text), width))
+    letters = [c for c in text if c.isalnum()]
+    assert [c for c in out if c.isalnum()] == letters
+    assert COLOUR.sub("", shown([text], width)) == out
