@@ -273,6 +273,27 @@ def test_a_server_is_asked_for_counts_anew(start: Begin) -> None:
         assert ["'hello world' is", f"3 tokens ({server.url}/tokenize)"] in heard.tables[-1]
 
 
+def test_the_server_counts_each_request_once(start: Begin) -> None:
+    async def count(request: web.Request) -> object:
+        body = await request.json()
+        return {"input_tokens": 10 + sum(len(str(m["content"]).split()) + 4 for m in body["messages"])}
+
+    async def tokenize(request: web.Request) -> object:
+        return {"tokens": [1] * len((await request.json())["content"].split())}
+
+    listed = {"/v1/models": {"data": [{"id": "m", "owned_by": "llamacpp"}]}}
+    counts = {"/v1/chat/completions/input_tokens": count, "/tokenize": tokenize}
+    with serving({**routes(*[says("word " * 30)] * 25), **listed, **counts}) as server:
+        session, heard = start(server.url, flags={**COUNTING, "shell.token_budget": 1_200})
+        for number in range(25):
+            session.prompt()
+            take(session, f"question {number} " + "a b c " * 10)
+        assert heard.problems == []
+        paths = server.paths()
+        assert paths.count("/v1/chat/completions/input_tokens") <= 25 + 5  # some more where something left
+        assert paths.count("/tokenize") <= 2 * 25
+
+
 def test_the_tokens_of_a_text_are_shown(start: Begin) -> None:
     settings = "[models.gpt-4o]\ntokenizer = 'o200k_base'\nendpoint = 'http://127.0.0.1:9'\n"
     session, heard = start(None, settings)

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.content.message import Role
+from tokenbox.providers.counting import TokenCount
 from tokenbox.shell.errors import NoSuchItem
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from tokenbox.content.message import Message
     from tokenbox.conversation import Conversation, Enforced
-    from tokenbox.providers.counting import TokenCount
+    from tokenbox.ledger import Call
     from tokenbox.shell.memory import Instructions
     from tokenbox.shell.models import Models
     from tokenbox.shell.offers import Offer
@@ -136,6 +137,22 @@ class Context:
         """The tokens of the next request, tools and template included."""
         messages = self.messages(offered=offered)
         return self.models.count_request(messages, self.conversation.tools or ())
+
+    def about(self, last: Call | None) -> TokenCount:
+        """:meth:`total` with the outputs on offer, for a prompt that is shown often.
+
+        The server is not asked for it: where it has not counted this request, what it said of the last one is
+        taken, with what came since, as an estimate.
+        """
+        messages = self.messages(offered=True)
+        counted = self.models.counted_before(messages, self.conversation.tools or ())
+        if counted is not None:
+            return counted
+        used = None if last is None else last.usage
+        if used is None or used.input_tokens is None or used.output_tokens is None:
+            return self.total(offered=True)
+        offered = sum(self.models.count_here(made.text).value for made in self.offers)
+        return TokenCount(used.input_tokens + used.output_tokens + offered, exact=False, source="usage")
 
     def without(self, numbers: Collection[int]) -> TokenCount:
         """What :meth:`total` would be, with the outputs on offer, if these messages left."""

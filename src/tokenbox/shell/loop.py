@@ -19,6 +19,7 @@ def take(session: Session, line: str) -> None:
     try:
         match lines.parse(line, session.place.has):
             case lines.Meta(name, arguments):
+                session.answered = None  # it may change what is sent
                 commands.find(name).handler(session, arguments)
             case lines.Command(text, question):
                 run_command(session, text, asked=bool(question))

@@ -20,7 +20,7 @@ from tokenbox.errors import MissingExtra, TokenboxError
 from tokenbox.models import Counting, Stated, counters_for, resolve_figures
 from tokenbox.policy import Limits, Uncertain, guard
 from tokenbox.policy.guard import checked_uncertain
-from tokenbox.providers.counting import NOTHING
+from tokenbox.providers.counting import NOTHING, local_count
 from tokenbox.providers.memory import SESSION
 from tokenbox.providers.target import Bounds, Key, Target
 from tokenbox.shell.errors import KeyNotSent, ModelNotConfigured
@@ -181,6 +181,20 @@ class Models:
         if counted.exact and not self.calibration.trusts(self._counted_for()):
             return replace(counted, exact=False)
         return counted
+
+    def counted_before(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
+    ) -> TokenCount | None:
+        """The count of a request, if that takes no question to the server; None if it would."""
+        if messages and self.target.counts_on_server:
+            said = json.dumps([messages, tools], ensure_ascii=False)
+            if (self.target, "request", said) not in self._counts:
+                return None
+        return self.count_request(messages, tools)
+
+    def count_here(self, text: str) -> TokenCount:
+        """About the tokens of a text, without asking the server."""
+        return local_count(text, self.target)
 
     def compare(self, counted: TokenCount, reported: int | None) -> list[str]:
         """Compare a count with what the server reported for it: what a person should be told."""

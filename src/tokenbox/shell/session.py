@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from tokenbox.config import Config
     from tokenbox.engine.window import Step
+    from tokenbox.ledger import Call
     from tokenbox.proof.evidence import Evidence
     from tokenbox.shell.context import Context
     from tokenbox.shell.mcp_tools import McpTools
@@ -52,6 +53,7 @@ class Session:
     evictions: list[Step] = field(default_factory=list)  # since the last call
     last_call: Evidence | None = None
     ended: bool = False
+    answered: Call | None = None  # the last call, as long as the context is what it left
     warned: bool = False  # that the context is nearly full
     typed: str = ""  # ahead, while a command was running
     begun: str = ""  # what the next prompt has in it already
@@ -126,7 +128,8 @@ class Session:
 
     def prompt(self) -> str:
         """The prompt with its figures."""
-        total = self.context.total(offered=True) if "ctx_used" in self.template.fields else None
+        used = "ctx_used" in self.template.fields
+        total = self.context.about(self.answered) if used else None
         return self.template.filled(
             {
                 "model": self.models.label or "no model",

@@ -112,7 +112,7 @@ def prepare(session: Session) -> None:
 
 def answer_to(session: Session, question: int, offers: Sequence[Offer]) -> None:
     """Send the request that ends with ``question``, and go on until the model has answered."""
-    context = session.context
+    context, session.answered = session.context, None
     try:
         make_room(session)
         check_cap(session, Category.MAIN)
@@ -135,6 +135,7 @@ def answer_to(session: Session, question: int, offers: Sequence[Offer]) -> None:
         if ended.error is not None:
             raise ended.error
         if not calls:
+            session.answered = session.record.last_call
             warn_if_full(session)
             return
         keep(session, [context.conversation.add(answer_call(session, one)) for one in calls])
@@ -146,7 +147,7 @@ def answer_to(session: Session, question: int, offers: Sequence[Offer]) -> None:
 
 def warn_if_full(session: Session) -> None:
     """Say once, until there is room again, that the context is nearly full."""
-    said = warning(session.context.total(), session.context.budget)
+    said = warning(session.context.about(session.answered), session.context.budget)
     if said is not None and not session.warned:
         session.screen.notice(f"[{said}]")
     session.warned = said is not None
@@ -175,7 +176,7 @@ def keep(session: Session, numbers: Sequence[int]) -> None:
     """Write messages of the conversation to the record."""
     window = session.context.conversation.window
     session.record.append(
-        {number: window[number].messages[0] for number in numbers}, session.models.count_text
+        {number: window[number].messages[0] for number in numbers}, session.models.count_here
     )
 
 
