@@ -99,7 +99,7 @@ def test_parts_that_match_nothing_leave_oldest_first() -> None:
 
 
 def test_a_running_conversation_sends_what_each_question_needs() -> None:
-    """What left for one question is there for another: each request is that of ``fit`` on all that was said."""
+    """What left for one question is there for another: each request is as ``fit`` makes it of all."""
     messages, facts = dialogue(3)
     running = tokenbox.Conversation(
         "You are a friend.", tokenbox.ChatFormat.openai(MODEL), token_budget=1_500, query="last"
