@@ -105,7 +105,7 @@ def test_a_running_conversation_sends_what_each_question_needs() -> None:
         "You are a friend.", tokenbox.ChatFormat.openai(MODEL), token_budget=1_500, query="last"
     )
     running.extend(messages[1:])
-    said = list(messages)
+    said, number = list(messages), -1
     for question, fact in facts:
         said.append({"role": "user", "content": question})
         number = running.user(question)
