@@ -52,6 +52,7 @@ Each carries a stable ``code`` (for programs), a message that says what was wron
     ├── BodyEncoded, BodyTimeout, BodyTooLarge, EndpointProblem, GatewayProblem, SpoolError,
     │   StreamFrameTooLarge                                     gateway
     ├── NothingToInspect, PageTooLarge                            inspect
+    ├── InvalidArguments, NoRoots, OutsideRoots                   mcp
     └── NoBudgets, OutputFailed, UnknownModel, UnreadableInput, UsageProblem    cli
 """
 

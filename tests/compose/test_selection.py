@@ -96,3 +96,20 @@ def test_one_call_packs_a_folder(tmp_path: object) -> None:
     assert "return 1" in found.text
     assert found.total <= 500
     assert callable(tokenbox.pack)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"priority": "soon"},
+        {"priority": 77},
+        {"score": float("nan")},
+        {"score": float("inf")},
+        {"score": "1e999999999"},
+        {"score": [1]},
+        {"forms": 3},
+    ],
+)
+def test_what_is_no_chunk_is_named(wrong: dict[str, object]) -> None:
+    with pytest.raises(InvalidContent, match="chunk 1"):
+        select(["a", {"text": "b", **wrong}], 5, "utf8-bytes")

@@ -57,6 +57,13 @@ def test_a_stem_is_a_prefix_but_for_y(word: str) -> None:
     assert word.startswith(found.removesuffix("i"))
 
 
+@pytest.mark.parametrize("endless", ["x", "x/", "A1b+/", "字", "a.b"])
+def test_what_is_too_long_for_a_name_is_none(endless: str) -> None:
+    found = read_query(f"the total {endless * 40_000} is wrong\nsee cart.py:3 {endless * 40_000}")
+    assert found.places == (Place("cart.py", (3,)),)
+    assert {word.text for word in found.words} == {"total", "wrong", "see", "cart", "py"}
+
+
 def test_a_traceback_names_places_and_symbols() -> None:
     query = read_query(
         "ValueError: bad mark\nTraceback (most recent call last):\n"

@@ -16,6 +16,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "enforce": "Say whether a request fits a model, before you send it.",
         "shell": "Talk to a model, with commands beside it.",
         "serve": "Run the gateway in front of LLM servers.",
+        "mcp": "Serve files within token budgets to agents (MCP).",
     },
     "Look and compare": {
         "ask": "Ask a model one question.",

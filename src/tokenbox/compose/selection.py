@@ -6,6 +6,7 @@ the words of a query say (``tokenbox.worth``); without either, what is given fir
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -91,16 +92,42 @@ class Chunk:
                 index=number,
             )
         forms = fields.get("forms") or ([fields["summary"]] if isinstance(fields.get("summary"), str) else [])
+        if not isinstance(forms, list | tuple):
+            raise InvalidContent(f"chunk {number}: its forms are a list of texts.", index=number)
         title = fields.get("title") or fields.get("path") or fields.get("source") or ""
-        urgency = fields.get("priority", Priority.NORMAL)
+        name = fields.get("id")
         return cls(
             str(text),
-            str(fields.get("id") or ""),
+            "" if name is None else str(name),
             str(title),
             tuple(map(str, forms)),
-            fields.get("score"),
-            Priority[urgency.upper()] if isinstance(urgency, str) else Priority(urgency),
+            _score(fields.get("score"), number),
+            _priority(fields.get("priority"), number),
         )
+
+
+def _score(value: Any, number: int) -> float | Fraction | None:  # noqa: ANN401  # whatever is given
+    """A chunk's own worth. Raises :class:`InvalidContent` for what is no finite number."""
+    try:
+        # Texts are none, for "1e999999999" has a billion digits.
+        return None if value is None else Fraction(value if not isinstance(value, str) else math.nan)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidContent(
+            f"chunk {number}: a score is a number, not {value!r:.60}.", index=number
+        ) from None
+
+
+def _priority(value: Any, number: int) -> Priority:  # noqa: ANN401
+    """The class of a chunk, by name or number. Raises :class:`InvalidContent`."""
+    if value is None:
+        return Priority.NORMAL
+    try:
+        return Priority[value.upper()] if isinstance(value, str) else Priority(value)
+    except (KeyError, ValueError):
+        names = ", ".join(one.name.lower() for one in Priority)
+        raise InvalidContent(
+            f"chunk {number}: a priority is one of {names}, not {value!r:.60}.", index=number
+        ) from None
 
 
 _FIELDS = (

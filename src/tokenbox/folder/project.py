@@ -54,9 +54,9 @@ class ProjectSettings:
     history: bool | None = None
 
 
-def project_settings(root: str) -> ProjectSettings:
+def project_settings(root: str, within: str | None = None) -> ProjectSettings:
     """The settings for the folder ``root``. Raises :class:`ProjectProblem` and ``PriorityProblem``."""
-    top = project_folder(root)
+    top = project_folder(root, within)
     folder = root
     while True:
         table = _table(folder)

@@ -94,11 +94,14 @@ class Source:
     """The latest commits, if they are asked for."""
 
 
-def survey(paths: Sequence[str | os.PathLike[str]]) -> Survey:
-    """What is in ``paths``. Raises ``PathProblem``, ``ProjectProblem`` and ``PriorityProblem``."""
+def survey(paths: Sequence[str | os.PathLike[str]], within: str | None = None) -> Survey:
+    """What is in ``paths``. Nothing above the folder ``within`` is read, not even the project's rules.
+
+    Raises ``PathProblem``, ``ProjectProblem`` and ``PriorityProblem``.
+    """
     named = tuple(resolved(os.fspath(path)) for path in paths)
-    settings = project_settings(common_folder(named))
-    found = walk(named, settings.ignore)
+    settings = project_settings(common_folder(named), within)
+    found = walk(named, settings.ignore, within)
     total = sum(size for size in found.files.values() if size <= MAX_BYTES)
     if total > MAX_TOTAL_BYTES:
         raise PackTooLarge(

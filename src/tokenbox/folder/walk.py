@@ -34,16 +34,19 @@ class Found:
     notes: list[Note] = field(default_factory=list)
 
 
-def walk(paths: Sequence[str | os.PathLike[str]], ignore: Iterable[str] = ()) -> Found:
+def walk(
+    paths: Sequence[str | os.PathLike[str]], ignore: Iterable[str] = (), within: str | None = None
+) -> Found:
     """The files in and below ``paths``, without what the rules leave out.
 
     ``root`` is the folder that all of them are in, and paths are relative to it. ``ignore`` are further rules
-    for it. A path that is named is taken whatever the rules say, and followed if it is a link.
+    for it. Nothing above ``within`` is read, not even rules. A path that is named is taken whatever the rules
+    say, and followed if it is a link.
     Raises :class:`PathProblem` for a path that is not there, or is neither file nor folder.
     """
     named = [resolved(os.fspath(path)) for path in paths]
     root = common_folder(named)
-    rules = _outer_rules(root, ignore)
+    rules = _outer_rules(root, ignore, within)
     walker = _Walker(root)
     for absolute in named:
         relative = "" if absolute == root else _relative(root, absolute)
@@ -61,12 +64,17 @@ def common_folder(named: Sequence[str]) -> str:
     return os.path.commonpath(folders)
 
 
-def project_folder(root: str) -> str:
-    """The nearest folder at or above ``root`` that git is at home in; ``root`` itself if there is none."""
+def project_folder(root: str, within: str | None = None) -> str:
+    """The nearest folder at or above ``root`` that git is at home in; ``root`` itself if there is none.
+
+    ``within``: the last folder that is looked at.
+    """
     folder = root
     while True:
         if os.path.lexists(os.path.join(folder, ".git")):  # noqa: PTH118
             return folder
+        if folder == within:
+            return root
         above = os.path.dirname(folder)  # noqa: PTH120
         if above == folder:
             return root
@@ -182,10 +190,10 @@ def _relative(root: str, absolute: str) -> str:
     return absolute[len(root.rstrip("/")) + 1 :]
 
 
-def _outer_rules(root: str, ignore: Iterable[str]) -> Rules:
+def _outer_rules(root: str, ignore: Iterable[str], within: str | None) -> Rules:
     """What holds in the root by the folders above it, up to the project's own, and by ``ignore``."""
     rules = Rules(DEFAULT_RULES)
-    folder = project_folder(root)
+    folder = project_folder(root, within)
     while folder != root:
         way = _relative(folder, root)
         rules = rules.above(folder, f"{way}/")

@@ -381,7 +381,7 @@ def open_bundle(path: str | os.PathLike[str]) -> tuple[Files, str]:
 
     Raises :class:`BundleInvalid`.
     """
-    if not Path(path).is_dir():
+    if not os.path.isdir(path):  # noqa: PTH112  # False for a name that no file can have
         archive = open_archive(path)
         return archive, archive.folder
     files = FolderFiles(path)

@@ -43,6 +43,8 @@ _KIND = re.compile(
     re.IGNORECASE,
 )
 _CODE = re.compile(r"`([^`\n]+)`")
+# No name is so long: base64, a minified line. The patterns above take time by the square of it.
+_NO_NAME = re.compile(r"[A-Za-z0-9_@+./-]{513,}|[\w@+./-]{2049,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,8 @@ def read_query(text: str) -> Query:
 
     Its first line is its title.
     """
-    title, _, body = _NOISE.sub("", text).strip().partition("\n")
+    read = _NO_NAME.sub(" ", text)
+    title, _, body = _NOISE.sub("", read).strip().partition("\n")
     title, scope = _without_kind(title)
     weights: dict[str, int] = {}
     symbols: dict[str, int] = {}
@@ -97,7 +100,7 @@ def read_query(text: str) -> Query:
     words = [Word(key, weight) for key, weight in weights.items()]
     words += [Word(name, weight, whole=True) for name, weight in symbols.items() if _is_compound(name)]
     words.sort(key=lambda word: -word.weight)
-    return Query(text, tuple(words[:MAX_WORDS]), tuple(_places(text)), symbols)
+    return Query(text, tuple(words[:MAX_WORDS]), tuple(_places(read)), symbols)
 
 
 def _without_kind(title: str) -> tuple[str, str]:

@@ -1,0 +1,99 @@
+"""The arguments of a tool: the JSON schema that a model is shown, and the check by the same table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenbox.errors import TokenboxError
+from tokenbox.folder.names import shown
+from tokenbox.integers import MAX_INTEGER, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class InvalidArguments(TokenboxError):
+    """The arguments of a call are none that the tool takes."""
+
+    code = "invalid_arguments"
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_whole(value: object) -> bool:
+    number = whole(value)
+    return number is not None and 0 < number <= MAX_INTEGER
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What an argument may be: for a model, in words, and as a check."""
+
+    schema: Mapping[str, object]
+    name: str
+    fits: Callable[[object], bool]
+
+
+TEXT: Final = Kind({"type": "string"}, "a string", _is_text)
+WHOLE: Final = Kind({"type": "integer", "minimum": 1}, "a whole number, 1 or more", _is_whole)
+TEXTS: Final = Kind({"type": "array", "items": {"type": "string"}}, "a list of strings", _are_texts)
+MESSAGES: Final = Kind({"type": "array", "items": {"type": "object"}}, "a list of messages", _is_list)
+CHUNKS: Final = Kind({"type": "array", "items": {"type": ["string", "object"]}}, "a list of chunks", _is_list)
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument, and what a model is told of it."""
+
+    name: str
+    kind: Kind
+    about: str = ""
+    required: bool = False
+
+
+def schema(arguments: tuple[Argument, ...]) -> dict[str, Any]:
+    """The JSON schema of all of them."""
+    properties = {
+        one.name: {**one.kind.schema, **({"description": one.about} if one.about else {})}
+        for one in arguments
+    }
+    found: dict[str, Any] = {"type": "object", "properties": properties}
+    required = [one.name for one in arguments if one.required]
+    if required:
+        found["required"] = required
+    return {**found, "additionalProperties": False}
+
+
+def checked(arguments: tuple[Argument, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments by name, without those that are null. Raises :class:`InvalidArguments`."""
+    names = [one.name for one in arguments]
+    for name in given:
+        if name not in names:
+            raise InvalidArguments(
+                f"there is no argument {shown(name[:60])!r}. There are: {', '.join(names)}."
+            )
+    found = {name: value for name, value in given.items() if value is not None}
+    for one in arguments:
+        if one.name not in found:
+            if one.required:
+                raise InvalidArguments(f"{one.name} is missing: {one.kind.name}.", argument=one.name)
+            continue
+        value = found[one.name]
+        if not one.kind.fits(value):
+            given_as = type(value).__name__ if isinstance(value, list | Mapping) else shown(repr(value)[:60])
+            raise InvalidArguments(f"{one.name} is {one.kind.name}, not {given_as}.", argument=one.name)
+        if one.kind is WHOLE:
+            found[one.name] = whole(value)
+    return found

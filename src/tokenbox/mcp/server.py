@@ -1,0 +1,173 @@
+"""The protocol: tools listed and called, roots asked for, progress told, calls taken back."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+import anyio.to_thread
+import mcp_types as types
+from mcp.server import Server
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from tokenbox.__about__ import __version__
+from tokenbox.errors import TokenboxError
+from tokenbox.mcp.arguments import checked, schema
+from tokenbox.mcp.job import Job, Stopped
+from tokenbox.mcp.roots import NoRoots, Roots
+from tokenbox.mcp.tools import TOOLS, Call, Desk
+from tokenbox.render.lines import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from mcp.server.context import ServerRequestContext
+
+    Context = ServerRequestContext[Any, Any]
+
+INSTRUCTIONS: Final = (
+    "tokenbox reads files into exact token budgets. Call pack with the task as query before you read many "
+    "files; expand gives what an answer left out; count says what a text costs."
+)
+# A client that says that it has roots answers at once.
+_ROOTS_SECONDS: Final = 10.0
+_PROGRESS_SECONDS: Final = 0.2
+# Calls that read or choose at the same time; the others wait.
+_AT_ONCE: Final = 2
+_LONGEST_MESSAGE: Final = 2_000
+_ROOTS: Final = "roots"
+
+
+def make_server(desk: Desk, started: Sequence[str] = ()) -> Server[Any]:
+    """The server. ``started``: folders without links that were named when it was started."""
+    threads = anyio.CapacityLimiter(_AT_ONCE)
+
+    async def list_tools(_: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=tool_list())
+
+    async def call_tool(
+        context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        tool = TOOLS.get(params.name)
+        if tool is None:
+            name = printable(params.name)[:80]
+            raise MCPError(types.INVALID_PARAMS, f"There is no tool {name!r}. There are: {', '.join(TOOLS)}.")
+        try:
+            arguments = checked(tool.arguments, params.arguments or {})
+            roots = await _roots(context, params, started) if tool.reads else Roots(None)
+            if isinstance(roots, types.InputRequiredResult):
+                return roots
+            job = Job()
+            call = Call(desk, arguments, roots, job)
+            return _result(await _in_thread(context, job, lambda: tool.run(call), threads))
+        except TokenboxError as error:
+            return _failure(f"{error.message[:_LONGEST_MESSAGE]} ({error.code})")
+        except Exception as error:  # noqa: BLE001  # the last line of defence: the server goes on
+            _report(params.name)
+            return _failure(f"{type(error).__name__}: a bug in tokenbox, see its log. (internal_error)")
+
+    return Server(
+        "tokenbox",
+        version=__version__,
+        title="tokenbox",
+        instructions=INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+
+
+def tool_list() -> list[types.Tool]:
+    """The tools as clients are told of them."""
+    reads_only = types.ToolAnnotations(read_only_hint=True)
+    return [
+        types.Tool(
+            name=name, description=tool.about, input_schema=schema(tool.arguments), annotations=reads_only
+        )
+        for name, tool in TOOLS.items()
+    ]
+
+
+async def _roots(
+    context: Context, params: types.CallToolRequestParams, started: Sequence[str]
+) -> Roots | types.InputRequiredResult:
+    """The roots, asked for at each call: they may have changed. Raises :class:`NoRoots`."""
+    capabilities = context.session.client_capabilities
+    if capabilities is None or capabilities.roots is None:
+        return Roots.of(None, started)
+    if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        # There the server asks by its answer, and the client calls again.
+        answer = (params.input_responses or {}).get(_ROOTS)
+        if answer is None:
+            return types.InputRequiredResult(input_requests={_ROOTS: types.ListRootsRequest()})
+        if not isinstance(answer, types.ListRootsResult):
+            raise NoRoots("the client's answer for its roots is none.")
+        return Roots.of([str(root.uri) for root in answer.roots], started)
+    try:
+        listed = await context.session.send_request(
+            types.ListRootsRequest(),
+            types.ListRootsResult,
+            request_read_timeout_seconds=_ROOTS_SECONDS,
+            metadata=ServerMessageMetadata(related_request_id=context.request_id),
+        )
+    except (MCPError, ValidationError) as error:
+        raise NoRoots(
+            f"the client says that it has roots, and does not list them ({type(error).__name__})."
+        ) from None
+    return Roots.of([str(root.uri) for root in listed.roots], started)
+
+
+async def _in_thread(
+    context: Context, job: Job, work: Callable[[], list[str]], threads: anyio.CapacityLimiter
+) -> list[str]:
+    """The result of ``work``, made in a thread while progress is told. Cancelled, the thread ends soon."""
+    told = 0
+
+    async def tell() -> None:
+        nonlocal told
+        if job.done > told:
+            told = job.done
+            await context.session.report_progress(told, job.total)
+
+    async def telling() -> None:
+        while True:
+            await anyio.sleep(_PROGRESS_SECONDS)
+            await tell()
+
+    def guarded() -> list[str] | Exception:
+        # A failure inside a task group would come out as a group.
+        try:
+            return work()
+        except (Exception, Stopped) as error:  # noqa: BLE001
+            return error
+
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(telling)
+            found = await anyio.to_thread.run_sync(guarded, abandon_on_cancel=True, limiter=threads)
+            group.cancel_scope.cancel()
+    finally:
+        job.stop()
+    if isinstance(found, Exception):
+        raise found
+    job.finish()
+    await tell()
+    return found
+
+
+def _result(blocks: list[str]) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(text=block) for block in blocks])
+
+
+def _failure(message: str) -> types.CallToolResult:
+    """What is wrong, for the model to mend."""
+    text = "".join(c if c == "\n" or not "\ud800" <= c <= "\udfff" else "\ufffd" for c in message)
+    return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)
+
+
+def _report(tool: str) -> None:
+    sys.stderr.write(f"tokenbox mcp: a bug in {tool}; please report it.\n{traceback.format_exc()}")
