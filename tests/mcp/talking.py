@@ -13,6 +13,8 @@ from mcp import Client
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mcp.client.session import ClientRequestContext
+
 Talk = Callable[[Client], Awaitable[None]]
 ERAS = ("legacy", "auto")
 
@@ -26,8 +28,9 @@ def talk(
 ) -> None:
     """Run the conversation. ``roots`` is looked at each time the server asks; None is a client without."""
 
-    async def listed(_: object) -> types.ListRootsResult:
+    async def listed(context: ClientRequestContext) -> types.ListRootsResult:
         assert roots is not None
+        assert context is not None
         return types.ListRootsResult(roots=[types.Root.model_validate({"uri": r.as_uri()}) for r in roots])
 
     failures: list[Exception] = []

@@ -141,8 +141,7 @@ def status(port: int, body: dict[str, Any] | None = None, **headers: str) -> int
     except urllib.error.HTTPError as error:
         with error:
             return int(error.code)
-    except urllib.error.URLError as error:  # refused while it was still sent
-        assert isinstance(error.reason, ConnectionError)
+    except urllib.error.URLError:  # refused while it was still sent
         return 0
 
 
@@ -151,10 +150,11 @@ def test_by_http(project: Path) -> None:
         url = f"http://127.0.0.1:{port}/mcp"
 
         async def conversation(client: Client) -> None:
-            progress: list[tuple[float, float | None]] = []
+            steps: list[tuple[float, float | None]] = []
 
-            async def told(done: float, total: float | None, _: str | None) -> None:
-                progress.append((done, total))
+            async def told(progress: float, total: float | None, message: str | None) -> None:
+                assert message is None
+                steps.append((progress, total))
 
             result = await client.call_tool(
                 "pack",
@@ -162,8 +162,8 @@ def test_by_http(project: Path) -> None:
                 progress_callback=told,
             )
             assert result.content[0].text == tokenbox.pack(project, 500, "cart_7", model="gpt-4o").text  # type: ignore[union-attr]
-            assert progress
-            assert progress[-1][0] == progress[-1][1]
+            assert steps
+            assert steps[-1][0] == steps[-1][1]
             assert await failure(client, "pack", path="..") == "outside_roots"
             blocks = await call(client, "pack", path=".", max_tokens=300, budget=400, model="gpt-4o")
             rest = await call(client, "expand", handle=note(blocks)["rest"]["handle"])
