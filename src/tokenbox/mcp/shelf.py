@@ -35,10 +35,8 @@ class Kept:
 
     @property
     def handle(self) -> str:
-        """The first characters of a SHA-256 over all of it."""
-        digest = hashlib.sha256()
-        for piece in (self.text.encode(), self.about.encode()):
-            digest.update(hashlib.sha256(piece).digest())
+        """The first characters of a SHA-256 over the text and its parts."""
+        digest = hashlib.sha256(self.text.encode())
         for name, part in self.parts.items():
             digest.update(hashlib.sha256(name.encode()).digest() + hashlib.sha256(part).digest())
         return digest.hexdigest()[:HANDLE]
