@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import inspect
+import tomllib
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from tests.waiting import SECONDS
@@ -261,3 +266,27 @@ def test_a_connection_that_rests_has_no_timer_of_ours() -> None:
         assert connection.wires.is_closed
 
     run(story)
+
+
+def test_what_our_protocol_uses_of_uvicorn_is_there() -> None:
+    """Attributes that uvicorn does not document. pyproject.toml pins the versions that have them."""
+    requirements = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    gateway = requirements["project"]["optional-dependencies"]["gateway"]
+    (pin,) = [requirement for requirement in gateway if requirement.startswith("uvicorn")]
+    assert "<" in pin
+    source = inspect.getsource(HttpToolsProtocol)
+    for name in ("cycle", "scope", "flow", "timeout_keep_alive_task", "transport", "loop"):
+        assert f"self.{name}" in source, name
+    for name in (
+        "on_message_begin",
+        "on_url",
+        "on_header",
+        "on_headers_complete",
+        "on_body",
+        "data_received",
+    ):
+        assert name in vars(HttpToolsProtocol), name
+    assert "send_400_response" in vars(HttpToolsProtocol)
+    for name in ("response_complete", "keep_alive", "message_event", "transport"):
+        assert f"self.{name}" in inspect.getsource(RequestResponseCycle), name
+    assert {"handle_exit", "capture_signals"} <= set(vars(uvicorn.Server))
