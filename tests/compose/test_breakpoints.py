@@ -50,6 +50,17 @@ def test_they_are_those_of_every_budget(policy: str, every: int, monkeypatch: py
         assert [(p.budget, p.section, p.before, p.after) for p in found] == expected
 
 
+def test_budgets_at_which_nothing_can_change_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "EVERY", 400)
+    for seed in range(25):
+        sections, groups, separator = some_document(random.Random(seed))
+        plain = [s for s in sections if s.max is None and s.group is None and s.with_ is None and not s.extra]
+        options = {"separator": separator, "policy": "degrade", "groups": {}}
+        found = breakpoints(plain, 0, 10**9, "utf8-bytes", **options)  # type: ignore[arg-type]
+        expected = by_hand(plain, 400, **options)
+        assert [(p.budget, p.section, p.before, p.after) for p in found] == expected, groups
+
+
 def test_a_long_range_needs_few_layouts() -> None:
     sections = [Section(f"s{i}", f"{i} " * 4_000, shrink=1, priority=i, min=500) for i in range(6)]
     found = breakpoints(sections, 0, 60_000, "utf8-bytes", policy="degrade")

@@ -1,9 +1,11 @@
 """At which budgets a layout changes: each section's decision and form, over a range of budgets.
 
-A range of up to ``EVERY`` budgets is laid out at every one. In a longer one, budgets are tried on a grid and
-at the totals that the engine compared with the budget, for there its decisions turn; between two neighbours
-that differ, the change is found by halves. So every change that is reported is exact; one that is undone
-again within a step of the grid, without a total that tells of it, is not seen.
+Below the fixed load nothing fits, and where everything is whole a larger budget changes nothing, unless
+sections take in more. If fewer than ``EVERY`` budgets lie between, the sections are laid out at each of them:
+every change is found. In a longer range, budgets are tried on a grid and at the totals that the engine
+compared with the budget, where its decisions turn; between two neighbours that differ, the change is found
+by halves. So every change that is reported is exact; there, one that is undone within a step of the grid,
+without a total that tells of it, is not seen.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
     At = Callable[[int], Layout | ContextCriticalOverflow]
 
-EVERY = 256
+EVERY = 4_096
 GRID = 64
 
 
@@ -94,9 +96,10 @@ def breakpoints(
 
 
 def _tried(outcomes: _Outcomes, low: int, high: int) -> Iterable[int]:
-    if high - low < EVERY:
-        return range(low, high + 1)
-    grid = {low + (high - low) * i // GRID for i in range(GRID + 1)}
+    first, last = outcomes.turning(low, high)
+    if last - first < EVERY:
+        return [low, *range(max(low, first - 1), last + 1), high]
+    grid = {low, high, *(first + (last - first) * i // GRID for i in range(GRID + 1))}
     totals = {total for budget in grid for total in outcomes.totals(budget)}
     return sorted(grid | {b for total in totals for b in (total - 1, total) if low <= b <= high})
 
@@ -135,10 +138,23 @@ class _Outcomes:
             self.known[budget] = states
         return self.known[budget]
 
+    def turning(self, low: int, high: int) -> tuple[int, int]:
+        """The part of a range in which anything may change."""
+        least, most = self.at(low), self.at(high)
+        first = min(high, max(low, least.fixed_load))
+        if isinstance(most, Layout) and not most.log and not any(map(_depends, most.inputs)):
+            return first, max(first, min(high, most.total))
+        return first, high
+
     def totals(self, budget: int) -> set[int]:
         """Totals that decided something there."""
         self.states(budget)
         return self._totals[budget]
+
+
+def _depends(section: Section) -> bool:
+    """Whether a section that is whole may be another with a larger budget."""
+    return bool(section.extra) or section.max is not None or section.group is not None
 
 
 def _compared(layout: Layout) -> set[int]:
