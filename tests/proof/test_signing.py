@@ -29,10 +29,13 @@ from tokenbox.proof.signing import (
     read_envelope,
     signed,
     signer_of,
+    signers_in,
 )
 from tokenbox.proof.verify import MemoryFiles, verify
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tokenbox.proof.signing import PublicKey, SigningKey
 
 
@@ -42,6 +45,7 @@ def key() -> tuple[SigningKey, PublicKey, bytes]:
 
 
 ANNA, BERT = key(), key()
+ORDER = 2**252 + 27742317777372353535851937790883648493  # of Ed25519
 
 
 def signed_files(*signers: SigningKey, name: str = "layout") -> tuple[str, dict[str, bytes]]:
@@ -50,7 +54,7 @@ def signed_files(*signers: SigningKey, name: str = "layout") -> tuple[str, dict[
 
 
 def problem(
-    bundle_id: str, files: dict[str, bytes], keys: list[PublicKey], threshold: int = 1
+    bundle_id: str, files: dict[str, bytes], keys: list[PublicKey] | None, threshold: int = 1
 ) -> SignatureInvalid:
     with pytest.raises(SignatureInvalid) as caught:
         verify(MemoryFiles(files), bundle_id, keys, threshold)
@@ -130,7 +134,7 @@ def test_another_key_under_the_same_id() -> None:
     bundle_id, files = signed_files(BERT[0])
     record = json.loads(files[ENVELOPE])
     record["signatures"][0]["keyid"] = ANNA[1].keyid
-    changed = {**files, ENVELOPE: json.dumps(record).encode()}
+    changed = {**files, ENVELOPE: spelled(record)}
     assert problem(bundle_id, changed, [ANNA[1]]).field == f"signatures[{ANNA[1].keyid[:12]}]"
 
 
@@ -154,6 +158,76 @@ def test_what_is_no_envelope(data: bytes) -> None:
     assert caught.value.file == ENVELOPE
     bundle_id, files = files_of(layout_evidence())
     assert problem(bundle_id, {**files, ENVELOPE: data}, [ANNA[1]]).code == "signature_invalid"
+
+
+def spelled(record: object) -> bytes:
+    return json.dumps(record, sort_keys=True, separators=(",", ":")).encode()
+
+
+def forged(change: Callable[[dict[str, Any]], object]) -> Callable[[bytes], bytes]:
+    def write(data: bytes) -> bytes:
+        record = json.loads(data)
+        change(record)
+        return spelled(record)
+
+    return write
+
+
+STRANGER = {"keyid": "c0ffee", "sig": "AAAA"}
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (forged(lambda record: record.update(note="approved by the board")), "note"),
+        (forged(lambda record: record["signatures"][0].update(by="CEO")), "signatures[0]"),
+        (forged(lambda record: record["signatures"].clear()), "signatures"),
+        (
+            forged(lambda record: record["signatures"].append({**STRANGER, "sig": "AAAB="})),
+            "signatures[1].sig",
+        ),
+        (forged(lambda record: record["signatures"].append({**STRANGER, "keyid": 5})), "signatures[1]"),
+        (forged(lambda record: record.update(payload=record["payload"] + "\n")), None),
+        (lambda data: data.replace(b'{"payload"', b'{"payload":"AAAA","payload"', 1), None),
+        (lambda data: data.replace(b'{"payload"', b'{ "payload"', 1), None),
+        (lambda data: data + b"\n", None),
+        (lambda data: b" " + data, None),
+    ],
+)
+def test_nothing_unsigned_is_put_into_an_envelope(
+    change: Callable[[bytes], bytes], field: str | None
+) -> None:
+    """Neither the id of the bundle nor a signature covers it, so it must not be there."""
+    bundle_id, files = signed_files(ANNA[0])
+    verify(MemoryFiles(files), bundle_id, [ANNA[1]])
+    for keys in (None, [ANNA[1]]):
+        error = problem(bundle_id, {**files, ENVELOPE: change(files[ENVELOPE])}, keys)
+        assert (error.code, error.file, error.field) == ("signature_invalid", ENVELOPE, field)
+
+
+def test_other_bits_of_the_same_signature() -> None:
+    """The last digit of base64 has bits to spare, and a group order more gives another number."""
+    bundle_id, files = signed_files(ANNA[0])
+    record = json.loads(files[ENVELOPE])
+    sig = record["signatures"][0]["sig"]
+    raw = base64.b64decode(sig)
+    larger = int.from_bytes(raw[32:], "little") + ORDER
+    for other in (
+        f"{sig[:-3]}{chr(ord(sig[-3]) + 1)}{sig[-2:]}",
+        base64.b64encode(raw[:32] + larger.to_bytes(32, "little")).decode(),
+    ):
+        record["signatures"][0]["sig"] = other
+        assert problem(bundle_id, {**files, ENVELOPE: spelled(record)}, [ANNA[1]]).code == "signature_invalid"
+
+
+def test_who_signed_is_told_apart_from_who_is_said_to_have_signed() -> None:
+    bundle_id, files = signed_files(ANNA[0])
+    record = json.loads(files[ENVELOPE])
+    record["signatures"] = sorted([*record["signatures"], STRANGER], key=lambda one: str(one["keyid"]))
+    files[ENVELOPE] = spelled(record)
+    verify(MemoryFiles(files), bundle_id, [ANNA[1]])
+    assert signers_in(MemoryFiles(files), [ANNA[1]]) == ([ANNA[1].keyid], ["c0ffee"])
+    assert signers_in(MemoryFiles(files)) == ([], sorted([ANNA[1].keyid, "c0ffee"]))
 
 
 def test_a_checkpoint_is_no_statement() -> None:

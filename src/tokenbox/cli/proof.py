@@ -80,7 +80,7 @@ def show(bundle: Name, folder: Dir = None, as_json: AsJson = False) -> int:
 
         files, contents = _opened(bundle, folder)
         made = read_volatile(files.read(VOLATILE, MAX_VOLATILE))
-        signed_by = signers_in(files)
+        signed_by, not_checked = signers_in(files, trusted_keys() or ())
         if as_json:
             record = {
                 "id": contents.manifest.id,
@@ -90,10 +90,13 @@ def show(bundle: Name, folder: Dir = None, as_json: AsJson = False) -> int:
                 "summaries": list(contents.summaries),
                 "made": {name: made[name] for name in ("time", "host", "environment")},
                 "signed_by": signed_by,
+                "signatures_not_checked": not_checked,
             }
             write_bytes(json_bytes(record))
         else:
-            write_text("".join(f"{printable(line)}\n" for line in _page(contents, made, signed_by)))
+            write_text(
+                "".join(f"{printable(line)}\n" for line in _page(contents, made, signed_by, not_checked))
+            )
     return Exit.OK
 
 
@@ -291,7 +294,9 @@ def _listed_record(bundle: Listed) -> dict[str, object]:
     }
 
 
-def _page(contents: Contents, made: Record, signed_by: Sequence[str]) -> Iterator[str]:
+def _page(
+    contents: Contents, made: Record, signed_by: Sequence[str], not_checked: Sequence[str]
+) -> Iterator[str]:
     """The bundle for a person."""
     manifest, predicate = contents.manifest, contents.manifest.predicate
     engine, outcome = cast("Record", predicate["engine"]), cast("Record", predicate["outcome"])
@@ -304,6 +309,9 @@ def _page(contents: Contents, made: Record, signed_by: Sequence[str]) -> Iterato
     yield f"made       {made['time']} on {made['host']}, {environment.get('python', '?')}"
     if signed_by:
         yield f"signed     by {', '.join(name[:SHOWN_ID] for name in signed_by)}"
+    if not_checked:
+        names = ", ".join(name[:SHOWN_ID] for name in not_checked)
+        yield f"unchecked  signature of {names}: tokenbox proof verify --key FILE.pub checks it"
     yield f"what       {manifest.kind.value}, {predicate['algorithm']}, {engine['name']} {engine['version']}"
     yield f"outcome    {outcome['status']}{code}"
     for name, part in cast("Record", predicate["budget"]).items():

@@ -37,6 +37,10 @@ CHECKPOINT_TYPE: Final = "application/vnd.tokenbox.log.checkpoint+json"
 MAX_ENVELOPE: Final = 4 << 20
 
 
+_ENVELOPE_KEYS = {"payload", "payloadType", "signatures"}
+_SIGNATURE_KEYS = {"keyid", "sig"}
+
+
 def new_key() -> tuple[bytes, bytes]:
     """A new Ed25519 key: the private and the public one as PEM."""
     signing = _signing()
@@ -92,7 +96,11 @@ def signed(payload: bytes, kind: str, signers: Sequence[SigningKey], before: byt
         envelope.sign(signer)
     record = envelope.to_dict()
     record["signatures"] = sorted(record["signatures"], key=lambda one: one["keyid"])
-    return json.dumps(record, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+    return _spelled(record) + b"\n"
+
+
+def _spelled(record: object) -> bytes:
+    return json.dumps(record, sort_keys=True, separators=(",", ":")).encode()
 
 
 def payload_of(data: bytes, kind: str, file: str = ENVELOPE) -> bytes:
@@ -107,17 +115,53 @@ def payload_of(data: bytes, kind: str, file: str = ENVELOPE) -> bytes:
     if found != kind:
         message = f"signs a payload of type {found!r:.100}, not {kind!r}."
         raise SignatureInvalid(message, file=file, field="payloadType")
+    _check_spelling(data, record, file)
     return payload
 
 
-def signers_in(files: Files) -> list[str]:
-    """The ids of the keys whose signatures a bundle has; they are not checked here."""
+def _check_spelling(data: bytes, record: dict[str, Any], file: str) -> None:
+    """That an envelope is spelled as it is written here, so that nothing unsigned can be put into it.
+
+    No id and no signature covers what else an envelope says.
+    """
+    for key in record.keys() - _ENVELOPE_KEYS:
+        raise SignatureInvalid("is a key too many in an envelope.", file=file, field=key[:100])
+    if not record["signatures"]:
+        raise SignatureInvalid("has no signature.", file=file, field="signatures")
+    for number, signature in enumerate(record["signatures"]):
+        plain = isinstance(signature, dict) and signature.keys() == _SIGNATURE_KEYS
+        if not (plain and all(isinstance(value, str) for value in signature.values())):
+            message = "is not a signature: a keyid and a sig, and no more."
+            raise SignatureInvalid(message, file=file, field=f"signatures[{number}]")
+    texts = [("payload", record["payload"])]
+    texts += [(f"signatures[{i}].sig", signature["sig"]) for i, signature in enumerate(record["signatures"])]
+    for field, text in texts:
+        if not _is_base64(text):
+            raise SignatureInvalid("is not spelled as base64 is.", file=file, field=field)
+    if data.removesuffix(b"\n") != _spelled(record):
+        raise SignatureInvalid(
+            "is not spelled as tokenbox writes an envelope. Remove it, and sign again: tokenbox proof sign.",
+            file=file,
+        )
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        return base64.b64encode(base64.b64decode(text, validate=True)).decode() == text
+    except ValueError:
+        return False
+
+
+def signers_in(files: Files, keys: Sequence[PublicKey] = ()) -> tuple[list[str], list[str]]:
+    """The ids of the keys whose signatures a bundle has: those of ``keys``, and those not checked.
+
+    Raises :class:`SignatureInvalid` for a signature of ``keys`` that does not fit.
+    """
     if ENVELOPE not in files.names():
-        return []
-    data = files.read(ENVELOPE, MAX_ENVELOPE)
-    payload_of(data, STATEMENT_TYPE)
-    signatures = json.loads(data)["signatures"]
-    return [str(one.get("keyid")) for one in signatures if isinstance(one, dict)]
+        return [], []
+    envelope = read_envelope(files.read(ENVELOPE, MAX_ENVELOPE), STATEMENT_TYPE)
+    checked = check_signatures(envelope, keys, threshold=0)
+    return checked, sorted(envelope.signatures.keys() - set(checked))
 
 
 def read_envelope(data: bytes, kind: str, file: str = ENVELOPE) -> Envelope:
