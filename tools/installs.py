@@ -45,6 +45,7 @@ TRIALS = {
     "html": f"{LENS}; p('html_to_text').apply('<b>x</b>', t)",
     "llama3": "import tokenbox.tokenizers as t; assert t.get('llama3-bpe').count('Hello') == 1",
     "mcp": "import mcp, tokenbox.shell.mcp_tools",
+    "notebook": "import anywidget",
     "otel": "from tokenbox.gateway import traces; traces.traces_from({})",
     "outline": f"{LENS}; p('outline(\"python\")').apply('x = 1', t)",
     "ray": "import ray",

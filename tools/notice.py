@@ -2,6 +2,7 @@
 
     python tools/notice.py            rewrite that part of NOTICE
     python tools/notice.py --check    fail if NOTICE does not say what the metadata say
+    python tools/notice.py --list     print every package that tokenbox installs, with its license
 
 It looks at all packages that tokenbox installs, with all extras, and at those that its tests and checks
 install. It lists each whose license is not in ``PERMISSIVE``, or not in its metadata at all.
@@ -139,7 +140,34 @@ def notice(text: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def all_licenses() -> str:
+    """A page with every package of the base and of each extra."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    base = installed(project["dependencies"])
+    extras = {
+        name: installed(needed) for name, needed in project["optional-dependencies"].items() if name != "all"
+    }
+    rows = [(name, "base", package) for name, package in sorted(base.items())]
+    names = sorted({name for packages in extras.values() for name in packages}.difference(base))
+    for name in names:
+        of = [extra for extra, packages in extras.items() if name in packages]
+        rows.append((name, ", ".join(of), extras[of[0]][name]))
+    lines = [
+        "# Licenses of the packages that tokenbox installs",
+        "",
+        "`python tools/notice.py --list`, from the metadata of the packages. tokenbox is Apache-2.0.",
+        "",
+        "| package | version | installed by | license |",
+        "|---|---|---|---|",
+    ]
+    lines += [f"| {name} | {package.version} | {by} | {license_of(package)} |" for name, by, package in rows]
+    return "\n".join(lines) + "\n"
+
+
 def main(arguments: list[str]) -> int:
+    if "--list" in arguments:
+        print(all_licenses(), end="")
+        return 0
     text = NOTICE.read_text(encoding="utf-8")
     wanted = notice(text)
     if "--check" not in arguments:

@@ -128,7 +128,7 @@ class DuplicateTokenizer(TokenizerError):
 
 
 class NoTokenizer(TokenizerError):
-    """Nobody has said what counts for a model. ``details["remedies"]`` are commands that say it."""
+    """It is unknown what counts for a model. ``details["remedies"]`` are commands that say it."""
 
     code = "no_tokenizer"
 

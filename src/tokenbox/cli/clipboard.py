@@ -34,5 +34,5 @@ def copy(text: bytes) -> None:
             return
         failed.append(f"{program[0]}: {ended.stderr.decode('utf-8', 'replace').strip()[:200]}")
     names = ", ".join(program[0] for program in PROGRAMS)
-    why = "; ".join(failed) or f"there is none of {names}"
+    why = "; ".join(failed) or f"there is no {names}"
     raise UsageProblem(f"nothing can reach the clipboard: {why}. Leave out --copy and use a pipe.")

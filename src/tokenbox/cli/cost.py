@@ -102,7 +102,7 @@ def _asked(since: str | None, until: str | None, by: str, project: str | None, n
     unknown = [name for name in names if name not in {one.value for one in By}]
     if unknown or len(set(names)) < len(names):
         raise UsageProblem(
-            f"--by {by} is none of {', '.join(one.value for one in By)}, nor several of them with commas."
+            f"--by {by} is not one of {', '.join(one.value for one in By)}, or several of them with commas."
         )
     span = Span(
         None if since is None else moment(since, now),

@@ -33,6 +33,7 @@ EXTRAS = {
     "html": "the lens html_to_text",
     "llama3": "the vocabulary of Llama 3",
     "mcp": "tool servers in the shell, tokenbox as a tool server",
+    "notebook": "the slider in notebooks",
     "otel": "traces of the gateway",
     "outline": "the lens outline: signatures of source code",
     "ray": "tokenbox batch on a Ray cluster",

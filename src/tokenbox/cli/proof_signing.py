@@ -36,7 +36,7 @@ def keygen(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Where the private key goes.")],
     as_json: AsJson = False,
 ) -> int:
-    """Make an Ed25519 key: FILE, which only you may read, and FILE.pub for whoever verifies.
+    """Make an Ed25519 key: FILE, which only you may read, and FILE.pub, which verifies.
 
     No file is overwritten. To rotate, make another key and give verifiers both public ones.
 

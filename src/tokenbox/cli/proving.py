@@ -160,7 +160,7 @@ def signers_of(settings: Config) -> list[SigningKey]:
 
 
 def trusted_keys() -> list[PublicKey] | None:
-    """The keys of which one must have signed, by the settings; None if any bundle will do."""
+    """The public keys of the settings: one of them must have signed. None if any bundle will do."""
     from tokenbox.config import load  # noqa: PLC0415  # only for bundles that are read
     from tokenbox.config.trust import own_paths  # noqa: PLC0415
 

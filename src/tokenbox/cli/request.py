@@ -29,7 +29,9 @@ Model = Annotated[
 ]
 Tokenizer = Annotated[
     str | None,
-    typer.Option("--tokenizer", "-t", metavar="NAME", help="Who counts, instead of the model's own."),
+    typer.Option(
+        "--tokenizer", "-t", metavar="NAME", help="The tokenizer that counts, instead of the model's own."
+    ),
 ]
 Messages = Annotated[
     str | None,

@@ -22,7 +22,7 @@ class InvalidMessage(TokenboxError):
 
 
 class UndeclaredCost(TokenboxError):
-    """An image or a file whose cost in tokens nobody has said, so that no total could be right."""
+    """The cost in tokens of an image or a file is unknown, so no total could be right."""
 
     code = "undeclared_cost"
 

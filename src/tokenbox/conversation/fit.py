@@ -146,7 +146,7 @@ def places(pinned: Collection[int], length: int) -> frozenset[int]:
         place = whole(given)
         if place is None or not -length <= place < length:
             raise InvalidBudget(
-                f"pinned is a list of places in the {length} messages, and {given!r} is none of them.",
+                f"pinned is a list of places in the {length} messages; {given!r} is not one of them.",
                 given=repr(given),
             )
         found.add(place % length)

@@ -252,7 +252,7 @@ def _count(record: Record) -> Count:
     try:
         by = By(str(record.get("by")))
     except ValueError:
-        raise BundleInvalid("is none of those who count.", file=DECISIONS, field="by") from None
+        raise BundleInvalid("is not one of the known counters.", file=DECISIONS, field="by") from None
     exact = record.get("exact") is True
     return Count(total, exact, _whole(record, "at_most") or total, by, _whole(record, "largest"))
 

@@ -174,7 +174,7 @@ class UnknownFieldWireType(FieldError):
 
     def __init__(self, value: int, offset: int) -> None:
         self.value = value
-        super().__init__(f"wire type {value:,} is none of 0, 1 and 2.", offset=offset, value=value)
+        super().__init__(f"wire type {value:,} is not 0, 1 or 2.", offset=offset, value=value)
 
 
 class InvalidEnumValue(FieldError):

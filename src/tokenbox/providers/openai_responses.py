@@ -57,7 +57,7 @@ def body(request: ChatRequest, max_tokens_field: str = "max_output_tokens") -> d
 def events(answer: object) -> list[Event]:
     """What a whole answer says. Raises :class:`BadAnswer` and :class:`ServerFailed`."""
     if not isinstance(at(answer, "output"), list):
-        raise BadAnswer("the answer has no list of output, so it is none of the Responses API.")
+        raise BadAnswer("the answer has no list of output, so it is not an answer of the Responses API.")
     found: list[Event] = []
     for number, item in enumerate(items_at(answer, "output")):
         found += _said(item, number)

@@ -123,7 +123,7 @@ COMMANDS: Final[tuple[MetaCommand, ...]] = (
     MetaCommand(
         "tokenize",
         "[probe|TEXT]",
-        "who counts for this model; ask its server anew; the tokens of a text",
+        "who counts for this model; ask its server again; the tokens of a text",
         models.tokenize,
         lambda _: ["probe"],
     ),

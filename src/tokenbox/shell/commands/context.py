@@ -155,7 +155,7 @@ def reset(session: Session, arguments: str) -> None:
     session.context.conversation.reset()
     session.context.offers = []
     session.record.leave()
-    session.screen.notice("[the conversation begins anew; notes, project and settings stay]")
+    session.screen.notice("[the conversation starts over; notes, project and settings stay]")
 
 
 def expand(session: Session, arguments: str) -> None:

@@ -57,7 +57,7 @@ def models(session: Session, arguments: str) -> None:
 
 
 def tokenize(session: Session, arguments: str) -> None:
-    """Who counts for the current model, and whether its server can; or the tokens of a text, one by one."""
+    """What counts for the current model, and whether its server can; or the tokens of a text, one by one."""
     if arguments == "probe":
         session.models.probe_again()
     elif arguments:
