@@ -6,17 +6,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.ctx.asking import document
 from tokenbox import ContextCriticalOverflow, Section, ctx
-from tokenbox.ctx import CutChunks, StrategyFailed, UnknownStrategy
+from tokenbox.ctx import Candidate, CutChunks, StrategyFailed, UnknownStrategy
 from tokenbox.errors import InvalidTokenizer
+from tokenbox.policy.worth import by_worth
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
-
-    from tokenbox.ctx import Candidate
 
 
 def newest_first(candidates: Sequence[Candidate], budget: int, count: Callable[[str], int]) -> list[int]:
@@ -177,3 +178,33 @@ def test_tokenizers_are_named_as_strategies_are(project: Path, monkeypatch: pyte
     for bad in ("acme-broken", "acme_tokenizers:none", "no_such_module:f"):
         with pytest.raises(InvalidTokenizer, match="cannot be imported"):
             ctx.estimate("acme", ["one"], tokenizer=bad)
+
+
+def test_by_worth_what_the_last_question_needs_stays() -> None:
+    turns = [{"role": "user", "content": f"topic {name} " + "blah " * 40} for name in ("apples", "rivers")]
+    messages = [
+        {"role": "system", "content": "You help."},
+        *turns,
+        *({"role": "user", "content": f"more of stones {n} " + "blah " * 40} for n in range(3)),
+        {"role": "user", "content": "what did I say of rivers?"},
+    ]
+    plan = ctx.pack(messages, 180, 20, strategy="worth", tokenizer="o200k_base")
+    kept = [one.index for one in plan.packed]
+    assert {0, 2, 6} <= set(kept)
+    assert kept == sorted(kept)
+    assert plan.count.total <= plan.budget
+
+
+@given(st.lists(st.tuples(st.text(max_size=60), st.booleans()), max_size=12), st.integers(0, 200))
+def test_by_worth_is_within_the_budget_where_the_critical_ones_are(
+    chunks: list[tuple[str, bool]], budget: int
+) -> None:
+    candidates = [
+        Candidate(i, f"c{i}", text, len(text), critical=critical) for i, (text, critical) in enumerate(chunks)
+    ]
+    kept = by_worth(candidates, budget, len)
+    assert kept == sorted(set(kept))
+    assert {one.index for one in candidates if one.critical} <= set(kept)
+    size = sum(len(chunks[i][0]) for i in kept)
+    critical = sum(len(text) + 8 for text, is_critical in chunks if is_critical)
+    assert size <= max(budget, critical)

@@ -255,9 +255,9 @@ def pack(  # noqa: PLR0913  # the seven of ADR 007, and keyword options
 ) -> PackPlan:
     """The plan of what would be sent of ``chunks``. Nothing is sent, and nothing is summarized.
 
-    What is None comes from the settings and the catalog. ``strategy``: ``box``, ``ladder``, ``window``, a
-    function, the name of an entry point of ``tokenbox.strategies``, or ``"module:function"``. ``proof`` is
-    given the evidence, of a failure too.
+    What is None comes from the settings and the catalog. ``strategy``: ``box``, ``ladder``, ``window``,
+    ``worth`` (what the last question needs most), a function, the name of an entry point of
+    ``tokenbox.strategies``, or ``"module:function"``. ``proof`` is given the evidence, of a failure too.
 
     Raises ``ContextCriticalOverflow`` if what must be kept does not fit, ``NoTokenizer`` and
     ``UnknownWindow`` with commands that help, ``UnknownStrategy``, ``StrategyFailed``, ``InvalidPolicy``.

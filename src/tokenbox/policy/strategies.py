@@ -24,6 +24,8 @@ SCHEMA = "tokenbox.choice/1"
 GROUP: Final = "tokenbox.strategies"
 STRATEGY_NAMES: Final = ("box", "ladder", "window")
 """The strategies that come with the package."""
+WORTH: Final = "worth"
+"""Ours as well, and called like a user's: what the last question needs most stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,13 +211,17 @@ def strategy_of(value: object) -> str | Strategy | None:
 
     Raises :class:`UnknownStrategy`, and :class:`StrategyFailed` (with its cause) where it cannot be imported.
     """
+    if value == WORTH:
+        from tokenbox.policy.worth import by_worth  # noqa: PLC0415  # re2, for this strategy only
+
+        return by_worth
     if value is None or (isinstance(value, str) and value in STRATEGY_NAMES):
         return value
     if callable(value):
         return cast("Strategy", value)
     if not isinstance(value, str):
         raise UnknownStrategy(
-            f"a strategy is {', '.join(STRATEGY_NAMES)}, a function, an entry point of {GROUP} or "
+            f"a strategy is {', '.join(STRATEGY_NAMES)}, {WORTH}, a function, an entry point of {GROUP} or "
             f"'module:function', not {value!r}."
         )
     found = _imported(value) if ":" in value else _installed(value)
@@ -244,7 +250,7 @@ def _installed(name: str) -> object:
 
     points = {point.name: point for point in entry_points(group=GROUP)}
     if name not in points:
-        names = [*STRATEGY_NAMES, *sorted(points)]
+        names = [*STRATEGY_NAMES, WORTH, *sorted(points)]
         near = difflib.get_close_matches(name, names, 1)
         hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(names)}."
         raise UnknownStrategy(
