@@ -190,7 +190,7 @@ class _Counted:
 def _ray_peer(source: str, out: str) -> None:
     import ray
 
-    ray.init(num_cpus=WORKERS + 1, include_dashboard=False, log_to_driver=False)
+    ray.init("local", num_cpus=WORKERS + 1, include_dashboard=False, log_to_driver=False)
     data = ray.data.read_json(source, lines=True, override_num_blocks=8)
     done = data.map_batches(_Counted, batch_size=256, concurrency=WORKERS)
     done.write_json(f"{out}.ray")

@@ -75,6 +75,7 @@ def ray() -> Iterator[Any]:
     module = _ray()
     environment = {"PYTHONPATH": os.pathsep.join([str(Path.cwd()), *sys.path])}
     module.init(
+        "local",
         num_cpus=3,
         include_dashboard=False,
         log_to_driver=False,

@@ -223,8 +223,10 @@ class RayEngine:
             "logging_level": logging.ERROR,
         }
         if self._address is None:
-            # One CPU more than the workers take, for the tasks of Ray Data: it has little to do.
+            # A Ray of somebody else on this machine would be joined without `local`. One CPU more than the
+            # workers take, for the tasks of Ray Data: it has little to do.
             options |= {
+                "address": "local",
                 "num_cpus": self.workers + 1,
                 "include_dashboard": False,
                 "_node_ip_address": "127.0.0.1",
@@ -236,7 +238,7 @@ class RayEngine:
             ray.init(
                 runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}}, **options
             )
-        except (ConnectionError, RuntimeError, OSError) as error:
+        except (ConnectionError, RuntimeError, OSError, ValueError) as error:
             raise _no_ray(self._address, error) from None
         try:
             yield
