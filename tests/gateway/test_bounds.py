@@ -12,7 +12,7 @@ from redis import Redis
 
 from tests.waiting import SECONDS
 from tokenbox.gateway.asgi import Incoming
-from tokenbox.gateway.door import RETRY_SECONDS, STALE_SECONDS, KeyDoor
+from tokenbox.gateway.authentication import RETRY_SECONDS, STALE_SECONDS, KeyAuthenticator
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.ledger.quota import Bucket, Quota, Take
 from tokenbox.models import resolve
@@ -67,12 +67,12 @@ def incoming(secret: str) -> Incoming:
 
 def test_while_the_store_is_away_good_keys_do_not_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
-    monkeypatch.setattr("tokenbox.gateway.door.time.monotonic", lambda: now)
+    monkeypatch.setattr("tokenbox.gateway.authentication.time.monotonic", lambda: now)
     store, threads = Store(), StoreThreads()
-    door = KeyDoor(store, lambda: NOW, threads)  # type: ignore[arg-type]  # it only finds
+    authenticator = KeyAuthenticator(store, lambda: NOW, threads)  # type: ignore[arg-type]  # it only finds
 
     async def admitted(secret: str = "tbk_good") -> str | None:
-        return (await door.admit(incoming(secret))).key_id
+        return (await authenticator.admit(incoming(secret))).key_id
 
     async def story() -> None:
         nonlocal now

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.waiting import SECONDS, until
-from tokenbox.gateway.app import Presence
+from tokenbox.gateway.app import DisconnectWatcher
 from tokenbox.gateway.asgi import CLIENT, ClientGone
 from tokenbox.gateway.build import Stores, gateway_of
 from tokenbox.gateway.log import Log
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.gateway.running import Gateways, RunningGateway, Stub
     from tokenbox.gateway.app import Gateway
     from tokenbox.gateway.asgi import Message
-    from tokenbox.gateway.build import Standing
+    from tokenbox.gateway.build import GatewayServices
 
 PATHS = {
     "/v1/chat/completions": {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 5},
@@ -216,7 +216,7 @@ class Client:
 STREAM = b'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {"choices": []}\n\n'
 
 
-async def opened(folder: Path, port: int) -> tuple[Gateway, Standing]:
+async def opened(folder: Path, port: int) -> tuple[Gateway, GatewayServices]:
     upstreams = (UpstreamSettings("it", f"http://127.0.0.1:{port}", "lmstudio", concurrency=1),)
     settings = Settings(
         upstreams,
@@ -229,7 +229,7 @@ async def opened(folder: Path, port: int) -> tuple[Gateway, Standing]:
     return gateway, standing
 
 
-async def until_waiting(standing: Standing) -> None:
+async def until_waiting(standing: GatewayServices) -> None:
     while not standing.upstreams[0].waiting:  # noqa: ASYNC110  # a figure, which nobody announces
         await asyncio.sleep(0)
 
@@ -262,12 +262,12 @@ def test_an_answered_request_that_still_settles_does_not_hide_that_the_next_is_l
 
     async def answered_then_settling(settled: asyncio.Event) -> None:
         outcome = Outcome()
-        with Presence(client, outcome):
+        with DisconnectWatcher(client, outcome):
             outcome.ended = True
             await settled.wait()
 
     async def waiting() -> None:
-        with Presence(client, Outcome()):
+        with DisconnectWatcher(client, Outcome()):
             await asyncio.sleep(3600)
 
     class Connection:

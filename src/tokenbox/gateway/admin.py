@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tokenbox.gateway.app import Application
     from tokenbox.gateway.asgi import Incoming
-    from tokenbox.gateway.build import Standing
+    from tokenbox.gateway.build import GatewayServices
     from tokenbox.store.keys import GatewayKey
 
 Answer = dict[str, Any]
@@ -37,7 +37,7 @@ _CREATED = 201
 class Admin:
     """Each method answers one route."""
 
-    def __init__(self, standing: Standing) -> None:
+    def __init__(self, standing: GatewayServices) -> None:
         self.standing = standing
 
     def add_to(self, app: Application) -> None:

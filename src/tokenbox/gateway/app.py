@@ -232,13 +232,13 @@ class Request:
 
     async def _run(self) -> None:
         services = self.services
-        grant = self.grant = await services.door.admit(self.incoming)
+        grant = self.grant = await services.authenticator.admit(self.incoming)
         check_query(self.incoming.query)
         with services.bodies.hold() as held:
             data = await self.incoming.body(
                 services.settings.limits.body, services.settings.limits.body_seconds, held
             )
-            with Presence(self.incoming.client, self.outcome):
+            with DisconnectWatcher(self.incoming.client, self.outcome):
                 upstream = await self._decided(data, grant, held)
                 del data
                 async with services.accounts.reserved(self, grant) as account:
@@ -464,7 +464,7 @@ class Request:
         return frame(json_bytes(value), b"started")
 
 
-class Presence:
+class DisconnectWatcher:
     """A context that is cancelled when the client closes its connection, and then raises ``ClientGone``."""
 
     def __init__(self, client: Client, outcome: Outcome) -> None:

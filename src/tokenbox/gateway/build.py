@@ -20,10 +20,10 @@ from tokenbox.errors import TokenboxError
 from tokenbox.gateway.accounts import QuotaAccounts
 from tokenbox.gateway.app import Application, Gateway
 from tokenbox.gateway.asking import AskForUsage
+from tokenbox.gateway.authentication import KeyAuthenticator
 from tokenbox.gateway.bodies import Bodies
 from tokenbox.gateway.books import Books
 from tokenbox.gateway.counting import RequestCounting
-from tokenbox.gateway.door import KeyDoor
 from tokenbox.gateway.endpoints import add_offered
 from tokenbox.gateway.fitting import PolicyFitting
 from tokenbox.gateway.metrics import Metrics
@@ -31,7 +31,7 @@ from tokenbox.gateway.models import UpstreamModels
 from tokenbox.gateway.peers import Peers
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.routes import Routes
-from tokenbox.gateway.services import NoAccounts, OpenDoor
+from tokenbox.gateway.services import LocalAuthenticator, NoAccounts
 from tokenbox.gateway.spool import Spool, SpoolError
 from tokenbox.gateway.summaries import ModelSummaries
 from tokenbox.gateway.traces import traces_from
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from tokenbox.catalog import Price
     from tokenbox.gateway.log import Log
-    from tokenbox.gateway.services import Accounts, Attempt, Decision, Door, Grant
+    from tokenbox.gateway.services import Accounts, Attempt, Authenticator, Decision, Grant
     from tokenbox.gateway.settings import Settings
     from tokenbox.ledger.quota import Take
     from tokenbox.models import ModelUse
@@ -90,7 +90,7 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-class Standing:
+class GatewayServices:
     """The services of a running gateway. Fulfils :class:`~tokenbox.gateway.services.Services`."""
 
     def __init__(
@@ -113,7 +113,7 @@ class Standing:
         self._checking: asyncio.Task[dict[str, dict[str, Any]]] | None = None
         self.upstreams: Sequence[Upstream] = ()
         self.models: UpstreamModels
-        self.door: Door = OpenDoor(settings.cors_origins)
+        self.authenticator: Authenticator = LocalAuthenticator(settings.cors_origins)
         self.accounts: Accounts = NoAccounts()
         self.books: Books
         self.quotas: LeasedQuotas
@@ -129,7 +129,7 @@ class Standing:
         self.books = Books(self.stores.spool, now, self.price, lambda: store.calls, self._settle, self._tidy)
         self.books.start()
         if self.settings.keys_required:
-            self.door = KeyDoor(store.keys, now, self.stores.threads)
+            self.authenticator = KeyAuthenticator(store.keys, now, self.stores.threads)
         self.quotas = LeasedQuotas(self.stores.quotas, time.monotonic, self.books.settle_later)
         self.accounts = QuotaAccounts(self.quotas, now, self.price, self.settings.when_away)
         self._gauges()
@@ -366,16 +366,16 @@ def _price(model: str, on: date) -> Price | None:
 
 def gateway_of(
     settings: Settings, stores: Stores, log: Log, workers_folder: Path | None = None
-) -> tuple[Gateway, Standing]:
+) -> tuple[Gateway, GatewayServices]:
     """The application and its services."""
-    standing = Standing(settings, stores, log, workers_folder)
+    standing = GatewayServices(settings, stores, log, workers_folder)
     gateway = Gateway(standing)
     Routes(standing).add_to(gateway, operating=settings.admin_port is None)
     add_offered(gateway, standing)
     return gateway, standing
 
 
-def admin_of(standing: Standing) -> Application:
+def admin_of(standing: GatewayServices) -> Application:
     """What the operator asks, as an application of its own."""
     from tokenbox.gateway.admin import Admin  # noqa: PLC0415  # where there is a port for it
 

@@ -14,7 +14,7 @@ from tokenbox.gateway.protocols import PROTOCOLS
 
 if TYPE_CHECKING:
     from tokenbox.gateway.app import Gateway
-    from tokenbox.gateway.build import Standing
+    from tokenbox.gateway.build import GatewayServices
 
 GROUP: Final = "tokenbox.endpoints"
 
@@ -25,7 +25,7 @@ class EndpointProblem(TokenboxError):
     code = "gateway_endpoint"
 
 
-def add_offered(gateway: Gateway, standing: Standing) -> None:
+def add_offered(gateway: Gateway, standing: GatewayServices) -> None:
     """Add what installed packages offer. Raises :class:`EndpointProblem`."""
     for point in sorted(entry_points(group=GROUP)):
         try:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tokenbox.gateway.admission import Counted
     from tokenbox.gateway.app import Application, Gateway
     from tokenbox.gateway.asgi import Incoming
-    from tokenbox.gateway.build import Standing
+    from tokenbox.gateway.build import GatewayServices
     from tokenbox.gateway.calls import Call, Headers
     from tokenbox.gateway.protocols import Protocol
     from tokenbox.gateway.services import Grant
@@ -49,7 +49,7 @@ _UNAVAILABLE = 503
 class Routes:
     """Each method answers one route."""
 
-    def __init__(self, standing: Standing) -> None:
+    def __init__(self, standing: GatewayServices) -> None:
         self.standing = standing
 
     def add_operating_to(self, app: Application) -> None:
@@ -106,13 +106,13 @@ class Routes:
 
     async def models(self, incoming: Incoming, request_id: str) -> Reply:
         """The upstreams' lists, each model with what it can take."""
-        grant = await self.standing.door.admit(incoming)
+        grant = await self.standing.authenticator.admit(incoming)
         data = [item async for item in self._models(grant)]
         return Reply.of({"object": "list", "data": data})
 
     async def model(self, incoming: Incoming, request_id: str) -> Reply:
         """One of them. A name may have slashes."""
-        grant = await self.standing.door.admit(incoming)
+        grant = await self.standing.authenticator.admit(incoming)
         name = incoming.path.removeprefix(f"{MODELS}/")
         grant.check(name)
         async for item in self._models(grant):
@@ -122,7 +122,7 @@ class Routes:
 
     async def capabilities(self, incoming: Incoming, request_id: str) -> Reply:
         """The same as figures with their sources."""
-        grant = await self.standing.door.admit(incoming)
+        grant = await self.standing.authenticator.admit(incoming)
         found = []
         for upstream in self.standing.upstreams:
             for item in await self.standing.upstream_models(upstream, grant):
@@ -228,7 +228,7 @@ class Routes:
         self, work: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
     ) -> Callable[[Incoming, str], Any]:
         async def answer(incoming: Incoming, _: str) -> Reply:
-            grant = await self.standing.door.admit(incoming)
+            grant = await self.standing.authenticator.admit(incoming)
             body = await self._body(incoming)
             if isinstance(body.get("model"), str):
                 grant.check(body["model"])
@@ -295,7 +295,7 @@ class Routes:
 
     async def _asked(self, incoming: Incoming) -> tuple[Grant, dict[str, Any], str, Upstream]:
         """Who asks, the body, the model it is about, and who answers for that."""
-        grant = await self.standing.door.admit(incoming)
+        grant = await self.standing.authenticator.admit(incoming)
         body = await self._body(incoming)
         named = body.get("model")
         if named is not None and not isinstance(named, str):

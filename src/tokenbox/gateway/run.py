@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tokenbox.gateway.app import Gateway
-    from tokenbox.gateway.build import Standing
+    from tokenbox.gateway.build import GatewayServices
     from tokenbox.gateway.settings import Settings
 
 # Objects made since the last look that cause the next; of those, how many looks at the young until the old.
@@ -206,7 +206,7 @@ def check_keys(settings: Settings) -> None:
     )
 
 
-async def _serve(gateway: Gateway, standing: Standing, place: _Place) -> None:
+async def _serve(gateway: Gateway, standing: GatewayServices, place: _Place) -> None:
     limits = place.settings.limits
 
     def reload() -> None:

@@ -136,7 +136,7 @@ class Summaries(Protocol):
         ...
 
 
-class Door(Protocol):
+class Authenticator(Protocol):
     """Who may enter."""
 
     async def admit(self, incoming: Incoming) -> Grant:
@@ -215,7 +215,7 @@ class Services(Protocol):
     settings: Settings
 
     @property
-    def door(self) -> Door: ...
+    def authenticator(self) -> Authenticator: ...
     @property
     def models(self) -> Models: ...
     @property
@@ -260,7 +260,7 @@ class Services(Protocol):
 AUTH_HEADERS = (b"authorization", b"x-api-key", b"api-key", b"anthropic-beta")
 
 
-class OpenDoor:
+class LocalAuthenticator:
     """No keys: everybody who reaches the port may do everything. Only on loopback.
 
     But pages of other sites reach it, too, through a browser on this machine, which says where they are from.

@@ -3,10 +3,10 @@
 What a process holds is one reservation in the store. If the answer of a question is lost, the lease is given
 up: another takes its place, and it is settled by what its requests used once the store answers.
 
-A block is at most what was taken in the last second, and at most an eighth of what is left: a bucket that is
-nearly used up is asked for each request, is used to its last token, and never over. What nobody takes goes
-back within a second. A process that is killed leaves charged what its requests had under way, and at most a
-block.
+A block is at most what was taken in the last second, and at most a 32nd of what is left, or nothing where
+that is less than a request: a bucket that is nearly used up is asked for each request, is used to its last
+token, and never over. What nobody takes goes back within a second. A process that is killed leaves charged
+what its requests had under way, and at most a block.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SECOND: Final = 1.0
 # Of what is left, no process holds more than this part ahead of its requests.
-PART: Final = 8
+PART: Final = 32
 # A store that did not answer is not asked again for so long.
 AWAY: Final = 0.25
 # So many takes in the last second make a bucket one that blocks are held of.
@@ -87,7 +87,9 @@ class Lease:
         if not self.is_busy(now):
             return 0
         left = max(0, self.bucket.quota.limit - self.level)
-        return min(left // PART, sum(amount for _, amount in self.recent))
+        block = min(left // PART, sum(amount for _, amount in self.recent))
+        # Less than a request needs is of no use here, and is missing elsewhere.
+        return block if block >= max(amount for _, amount in self.recent) else 0
 
 
 class LeasedQuotas:

@@ -31,7 +31,7 @@ ASKING_SECONDS = 6.0
 REMEMBERED = 10_000
 
 
-class KeyDoor:
+class KeyAuthenticator:
     """Admits who has a key. ``clock`` gives the time that expiry is held against."""
 
     def __init__(self, keys: Keys, clock: Callable[[], datetime], threads: StoreThreads) -> None:
