@@ -258,6 +258,19 @@ def test_a_server_that_drops_the_beginning_is_noticed(start: Begin) -> None:
         assert any("0 of 1 counts" in cell for row in heard.tables[-1] for cell in row)
 
 
+def test_the_guard_of_the_policy_decides_what_an_estimate_may_send(start: Begin) -> None:
+    settings = "[models.m]\nmax_ctx = 500\nreserve_out = 12\nendpoint = 'URL'\n[policy]\nuncertain = 'RULE'\n"
+    with serving(routes(*[says("ok")] * 9)) as server:
+        for rule, sent_at_all in (("margin", True), ("bound", False)):
+            text = settings.replace("URL", server.url).replace("RULE", rule)
+            session, heard = start(None, text, flags={"policy.reserve_out": None})
+            before = len(sent(server))
+            take(session, "what is the tide? " * 30)
+            assert (len(sent(server)) > before) is sent_at_all, [error.message for error in heard.problems]
+            codes = [error.code for error in heard.problems]
+            assert codes == ([] if sent_at_all else ["context_critical_overflow"])
+
+
 def test_a_server_is_asked_for_counts_anew(start: Begin) -> None:
     can: list[bool] = []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.content.request import read_request
@@ -14,13 +15,14 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 
-class CountsMessages:
+class CountsMessages(ABC):
     """Counts messages and tools as a request."""
 
     identity: TokenizerIdentity
 
+    @abstractmethod
     def count_request(self, request: Request) -> Count:
-        raise NotImplementedError
+        """The count of a request, whole."""
 
     @property
     def exact(self) -> bool:

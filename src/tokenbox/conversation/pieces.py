@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from copy import copy
 from typing import TYPE_CHECKING, Literal, Self
@@ -44,17 +45,17 @@ class PieceCounter(CountsMessages):
         self.media_tokens = media_tokens
         self.bound = Bound(tokenizer)
 
+    @abstractmethod
     def piece(self, message: Message) -> Cost:
         """What a message adds. Raises ``TokenizerError``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def frame(self, request: Request) -> Cost:
         """What the request costs without its messages."""
-        raise NotImplementedError
 
+    @abstractmethod
     def prompt(self, prompt: str | tuple[int | str, ...]) -> Cost:
         """What one prompt of a completion or an embedding costs."""
-        raise NotImplementedError
 
     def count_request(self, request: Request) -> Count:
         if request.prompts:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
+from abc import abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -89,21 +90,17 @@ class TemplateFormat(CountsMessages):
         clock = self._clock
         return clock() if callable(clock) else clock
 
+    @abstractmethod
     def render(
         self, messages: Sequence[MessageLike], tools: Tools = None, *, add_generation_prompt: bool = True
     ) -> str:
         """The prompt itself. Raises ``TemplateError``."""
-        raise NotImplementedError
 
     def count_messages(
         self, messages: Sequence[MessageLike], tools: Tools = None, *, add_generation_prompt: bool = True
     ) -> int:
         text = self.render(messages, tools, add_generation_prompt=add_generation_prompt)
         return self.count_prompt(text)
-
-    def count_request(self, request: Request) -> Count:
-        """The count of the request. Raises ``TemplateError`` for what the server refuses."""
-        raise NotImplementedError
 
     def session(self) -> Session:
         """The running count of a conversation, as fast as the template allows."""

@@ -159,15 +159,14 @@ def shown(value: Any) -> str:
     return "KwArg" if isinstance(value, Keyword) else text_of(value)
 
 
-_CONTROL: Final = re.compile(r'[\x00-\x1f"\\]')
-_ESCAPES: Final = {
-    '"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"
-}  # fmt: skip
+_CONTROL: Final = re.compile(r"[\x00-\x1f]")
+_ESCAPES: Final = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-def _escaped(match: re.Match[str]) -> str:
-    letter = match[0]
-    return _ESCAPES.get(letter) or f"\\u{ord(letter):04x}"
+def _escaped(text: str) -> str:
+    """A string as JSON writes it. Quotes are replaced as a whole: a template may double them for ever."""
+    text = text.replace("\\", "\\\\").replace('"', '\\"')
+    return _CONTROL.sub(lambda match: _ESCAPES.get(match[0]) or f"\\u{ord(match[0]):04x}", text)
 
 
 def to_json(value: Any, indent: int = -1, between: str = ", ", after_key: str = ": ") -> str:
@@ -176,7 +175,7 @@ def to_json(value: Any, indent: int = -1, between: str = ", ", after_key: str = 
 
     def write(item: Any, level: int) -> str:
         if isinstance(item, str):
-            return f'"{_CONTROL.sub(_escaped, item)}"'
+            return f'"{_escaped(item)}"'
         if item is True:
             return "true"
         if item is False:
