@@ -10,6 +10,7 @@ import pytest
 
 import tokenbox
 from tests.pack.test_packing import git
+from tokenbox.cli import main
 from tokenbox.cli.clipboard import copy
 from tokenbox.cli.outcome import UsageProblem
 from tokenbox.cli.watching import watch
@@ -166,3 +167,12 @@ def test_the_clipboard_is_reached_by_a_program(tmp_path: Path, monkeypatch: pyte
     program.unlink()
     with pytest.raises(UsageProblem, match="clipboard"):
         copy(b"text")
+
+
+def test_without_grammars_it_says_so(
+    folder: Make, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = folder({"a.py": "x = 1\n", "b.go": "package b\n", "c.txt": "c"})
+    monkeypatch.setattr("tokenbox.content.lenses.definitions.works", lambda language: language == "go")
+    assert main(["pack", str(root), "-t", "utf8-bytes", "--no-cache"]) == 0
+    assert "cut at blank lines: 1 (python)" in capsys.readouterr().err

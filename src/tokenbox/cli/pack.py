@@ -401,6 +401,7 @@ class _Run:
             ):
                 source = read(advance=advance, seen=ahead.add)
             _report_notes(source.notes)
+            _report_grammars(source)
             if choices.tree:
                 _show_tree(source, counter, counts, choices)
                 return Exit.OK
@@ -513,6 +514,20 @@ def _outcome(result: Pack, about: str) -> str:
     budget = "" if result.rendering.budget is None else f" of {result.rendering.budget:,}"
     tokens = f"{about}{result.total:,}{budget} tokens of {result.rendering.tokenizer.name}"
     return f"{tokens}; {len(result.files):,} file{'' if len(result.files) == 1 else 's'}: {shown}"
+
+
+def _report_grammars(source: Source) -> None:
+    """The languages whose files are cut at blank lines, because their grammar is not installed."""
+    from tokenbox.content.lenses.definitions import works  # noqa: PLC0415
+
+    kinds = Counter(file.kind.outline for file in source.files if file.kind.outline is not None)
+    missing = [language for language in sorted(kinds) if not works(language)]
+    if missing:
+        number = sum(kinds[language] for language in missing)
+        write_error(
+            f"note: files without an outline, cut at blank lines: {number:,} ({', '.join(missing)}). "
+            "Their grammars are not installed: pip install 'tokenbox-llm[outline]'\n"
+        )
 
 
 def _report_notes(notes: Sequence[Note]) -> None:
