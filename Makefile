@@ -90,6 +90,9 @@ $(VENV)/docs.stamp: requirements/docs.txt $(VENV)/dev.stamp
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-header
 
+# tokenbox runs in these, so its dependencies are locked with them.
+OURS = tests/clients/locks/objects.in $(wildcard tests/clients/locks/with-*.in)
+
 lock: $(VENV)/demo.stamp  ## recompile all locks of Python packages; ARGS=--upgrade takes newer versions
 	$(INSTALL) --requirement requirements/lock.txt
 	$(COMPILE) $(ARGS) --output-file requirements/lock.txt requirements/lock.in
@@ -99,8 +102,10 @@ lock: $(VENV)/demo.stamp  ## recompile all locks of Python packages; ARGS=--upgr
 	$(COMPILE) $(ARGS) --output-file requirements/docs.txt requirements/docs.in
 	$(COMPILE) $(ARGS) --output-file requirements/demo.txt --extra outline --constraint requirements/dev.txt \
 		pyproject.toml requirements/build.in
-	$(COMPILE) $(ARGS) --output-file tests/clients/locks/objects.txt pyproject.toml tests/clients/locks/objects.in
-	for file in bench/requirements-*.in $(filter-out %/objects.in,$(wildcard tests/clients/locks/*.in)); do \
+	for file in $(OURS); do \
+		$(COMPILE) $(ARGS) --output-file "$${file%.in}.txt" pyproject.toml "$$file" || exit; \
+	done
+	for file in bench/requirements-*.in $(filter-out $(OURS),$(wildcard tests/clients/locks/*.in)); do \
 		$(COMPILE) $(ARGS) --directory "$$(dirname "$$file")" \
 			--output-file "$$(basename "$$file" .in).txt" "$$(basename "$$file")" || exit; \
 	done

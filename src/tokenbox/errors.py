@@ -53,6 +53,7 @@ Each carries a stable ``code`` (for programs), a message that says what was wron
     │   StreamFrameTooLarge                                     gateway
     ├── NothingToInspect, PageTooLarge                            inspect
     ├── InvalidArguments, NoRoots, OutsideRoots                   mcp
+    ├── OverWindow                                                integrations.fitting
     └── NoBudgets, OutputFailed, UnknownModel, UnreadableInput, UsageProblem    cli
 """
 

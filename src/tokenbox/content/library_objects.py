@@ -1,8 +1,8 @@
 """Message objects of libraries as the mappings they stand for, told by their marks: none is imported.
 
 Pydantic objects of the openai and anthropic SDKs and of the OpenAI Agents SDK are what they send; those of
-LangChain, LlamaIndex and pydantic-ai are turned into the chat messages that these libraries would send. A
-further library is one function and one row of ``_READERS``.
+LangChain, LlamaIndex, pydantic-ai and Haystack are turned into the chat messages that these libraries would
+send. A further library is one function and one row of ``_READERS``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def as_mapping(value: object) -> tuple[Given, bool]:
             return _without_envelope(dumped), True
     raise InvalidMessage(
         'a message is a mapping such as {"role": "user", "content": "hi"}, or a message object of openai, '
-        f"anthropic, LangChain, LlamaIndex, pydantic-ai or OpenAI Agents, not {type(value).__name__}."
+        "anthropic, LangChain, LlamaIndex, pydantic-ai, Haystack or OpenAI Agents, "
+        f"not {type(value).__name__}."
     )
 
 
@@ -176,6 +177,14 @@ def _prompt_part(part: object) -> dict[str, Any]:
     return {"type": "image" if kind.startswith("image") else "document"}
 
 
+# Haystack -------------------------------------------------------------------------------------------------
+
+
+def _of_haystack(value: Any) -> Given:  # noqa: ANN401
+    found: Given = value.to_openai_dict_format(require_tool_call_ids=False)
+    return found
+
+
 def _call(identifier: object, name: object, arguments: object) -> dict[str, Any]:
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     return {"id": identifier, "type": "function", "function": {"name": name, "arguments": text}}
@@ -191,4 +200,5 @@ _READERS: Final[Sequence[tuple[frozenset[str], tuple[str, ...], Callable[[Any], 
     (frozenset({"langchain_core", "langchain"}), ("type", "content"), _of_langchain),
     (frozenset({"llama_index"}), ("role", "blocks"), _of_llama_index),
     (frozenset({"pydantic_ai"}), ("kind", "parts"), _of_pydantic_ai),
+    (frozenset({"haystack"}), ("to_openai_dict_format",), _of_haystack),
 )

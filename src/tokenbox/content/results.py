@@ -92,9 +92,18 @@ def _openai_agents(value: Any, text: Callable[[], str]) -> Any:  # noqa: ANN401
     return dataclasses.replace(value, raw_item=_in_mapping(given, text))
 
 
+def _haystack(value: Any, text: Callable[[], str]) -> Any:  # noqa: ANN401
+    parts = [
+        dataclasses.replace(part, result=text()) if hasattr(part, "origin") else part
+        for part in value._content  # noqa: SLF001  # it has no other name for all of them
+    ]
+    return dataclasses.replace(value, _content=parts)
+
+
 _WRITERS: Final[Mapping[str, Callable[[Any, Callable[[], str]], Any]]] = {
     "langchain_core": _langchain,
     "llama_index": _llama_index,
     "pydantic_ai": _pydantic_ai,
     "agents": _openai_agents,
+    "haystack": _haystack,
 }

@@ -53,7 +53,7 @@ def check_fits(
     return count
 
 
-def _read(path: Path) -> Any:  # noqa: ANN401  # a text, or JSON
+def _read(path: Path) -> Any:  # a text, or JSON
     """The text of a file; of a .json file with a chat, the chat."""
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".json":

@@ -1,0 +1,57 @@
+"""Anthropic's SDK: a client whose requests are counted, guarded or fitted before they are sent.
+
+client = guarded(Anthropic(), on_call=print)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from anthropic import Anthropic, AsyncAnthropic
+
+from tokenbox.integrations.fitting import Called, Fitting, Guarding
+from tokenbox.integrations.sdk import Endpoint
+
+Client = TypeVar("Client", Anthropic, AsyncAnthropic)
+
+
+def guarded(
+    client: Client,
+    budget: int | None = None,
+    *,
+    model: str | None = None,
+    fit: bool = False,
+    on_call: Callable[[Called], object] | None = None,
+    **options: Any,
+) -> Client:
+    """A copy of the client: ``messages.create`` sends only what fits.
+
+    What does not fit raises :class:`~tokenbox.integrations.fitting.OverWindow`; with ``fit`` its messages are
+    fitted instead. ``budget``, ``model``: see :mod:`tokenbox.integrations.fitting`. ``on_call`` is told what
+    was predicted and what the server used, cached input too; of a stream, once it ended.
+    """
+    guarding = Guarding(Fitting(budget, model, options), fit, on_call)
+    copy = client.copy()
+    _MESSAGES.guard(copy.messages, guarding, is_async=isinstance(copy, AsyncAnthropic))
+    return copy
+
+
+def _used(answer: Any) -> int | None:
+    """All input of an answer, from a cache or not; of a stream, its first event has it."""
+    usage = getattr(getattr(answer, "message", answer), "usage", None)
+    fresh = getattr(usage, "input_tokens", None)
+    if fresh is None or getattr(answer, "type", None) == "message_delta":
+        return None
+    cached = (
+        getattr(usage, name, None) for name in ("cache_creation_input_tokens", "cache_read_input_tokens")
+    )
+    return fresh + sum(tokens or 0 for tokens in cached)
+
+
+def _system(request: dict[str, Any]) -> list[Any]:
+    said = request.get("system")
+    return [{"role": "system", "content": said}] if isinstance(said, str | list) else []
+
+
+_MESSAGES: Final = Endpoint("messages", _system, _used)

@@ -1,0 +1,144 @@
+"""What the adapters share: one call that fits, and one that guards. Each adapter only carries messages.
+
+``budget`` is for the whole request with its tools; without one, it is what the model takes: its context
+window less the room for the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tokenbox import api
+from tokenbox.catalog.figures import Figure
+from tokenbox.compose.requests import Count
+from tokenbox.errors import TokenboxError
+from tokenbox.models import resolve_figures
+from tokenbox.models.resolve import Stated
+from tokenbox.policy.guard import Limits, Verdict, guard
+
+_TRIES = 4
+# How the requests of OpenAI and Anthropic say how long the answer may be.
+_RESERVES = ("max_completion_tokens", "max_output_tokens", "max_tokens")
+
+
+class OverWindow(TokenboxError):
+    """A request would not fit, and was not sent. ``verdict`` has the figures."""
+
+    code = "over_window"
+
+    def __init__(self, verdict: Verdict) -> None:
+        limit = verdict.limits.input_limit
+        super().__init__(
+            f"the request has {verdict.count} tokens, {verdict.over:,} over the {limit:,} that it may have. "
+            "It was not sent. Leave messages out, or have them fitted with fit=True.",
+            **verdict.to_dict(),
+        )
+        self.verdict = verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """The budget and who counts. ``options`` are those of :func:`tokenbox.fit`."""
+
+    budget: int | None = None
+    model: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def fit(
+        self,
+        messages: Sequence[Any],
+        *,
+        head: Sequence[Any] = (),
+        tools: Sequence[Mapping[str, Any]] = (),
+        model: str | None = None,
+        beside: int = 0,
+    ) -> list[Any]:
+        """The messages that fit beside ``head``, which always stays: the caller's own objects.
+
+        ``model``: of this request, where none was named before. ``beside``: tokens of the request that are
+        not in the messages. Raises what :func:`tokenbox.fit` raises, and ``UnknownWindow`` where there is no
+        budget and the model's window is unknown.
+        """
+        named, budget = self.model or model, self.budget
+        if budget is None:
+            budget = Limits.of_model(resolve_figures(named)).input_limit
+        given = [*head, *messages]
+        room = max(0, budget - beside)
+        fitted = api.fit(given, room, model=named, tools=list(tools) or None, **self.options)
+        return fitted.messages[len(head) :]
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """An answered call: what was predicted, and what the server says that it used."""
+
+    model: str
+    predicted: Count
+    used: int | None
+
+    @property
+    def difference(self) -> int | None:
+        """By how much the prediction is too low; None where the server says nothing."""
+        return None if self.used is None else self.used - self.predicted.total
+
+
+@dataclass(frozen=True, slots=True)
+class Guarding:
+    """What happens to each request of a client: counted, guarded or fitted, and its usage read back.
+
+    ``on_call`` is told of each answered call.
+    """
+
+    fitting: Fitting
+    fit: bool = False
+    on_call: Callable[[Called], object] | None = None
+
+    def checked(
+        self, request: Mapping[str, Any], key: str, head: Sequence[Any] = ()
+    ) -> tuple[dict[str, Any], Count]:
+        """The request to send, and its count. ``key``: where its messages are; ``head``: what goes before.
+
+        Raises :class:`OverWindow`, or what :meth:`Fitting.fit` raises.
+        """
+        sent = {name: value for name, value in request.items() if _is_given(value)}
+        count = self._count(sent)
+        limits = self._limits(sent)
+        verdict = guard(count, limits)
+        if verdict.ok:
+            return dict(request), count
+        if not self.fit or not isinstance(sent.get(key), list):
+            raise OverWindow(verdict)
+        room = limits.input_limit
+        for _ in range(_TRIES):  # what is not exact has a margin beside it
+            within = replace(self.fitting, budget=room)
+            messages = within.fit(
+                sent[key], head=head, tools=sent.get("tools") or (), model=sent.get("model")
+            )
+            count = self._count({**sent, key: messages})
+            verdict = guard(count, limits)
+            if verdict.ok:
+                return {**request, key: messages}, count
+            room -= verdict.over
+        raise OverWindow(verdict)
+
+    def answered(self, request: Mapping[str, Any], count: Count, used: int | None) -> None:
+        """Tell of an answered call."""
+        if self.on_call is not None:
+            self.on_call(Called(str(request.get("model")), count, used))
+
+    def _count(self, request: Mapping[str, Any]) -> Count:
+        return api.count(request, self.fitting.model, tokenizer=self.fitting.options.get("count"))
+
+    def _limits(self, request: Mapping[str, Any]) -> Limits:
+        if self.fitting.budget is not None:
+            return Limits.of(self.fitting.budget)
+        reserves = [request[name] for name in _RESERVES if isinstance(request.get(name), int)]
+        stated = Stated(reserve_output=Figure(reserves[0], "the request")) if reserves else Stated()
+        return Limits.of_model(resolve_figures(self.fitting.model or request.get("model"), call=stated))
+
+
+def _is_given(value: object) -> bool:
+    """Whether a client sends it: its own marks for what is left out are no values."""
+    return value is not None and type(value).__name__ not in {"NotGiven", "Omit"}

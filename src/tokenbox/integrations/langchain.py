@@ -1,0 +1,62 @@
+"""LangChain and LangGraph: agents whose requests fit, and a ``trim_messages`` that counts exactly.
+
+create_agent(model, tools, middleware=[FitMiddleware(8_000)])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import Any
+
+from langchain.agents.middleware import AgentMiddleware, ModelRequest
+from langchain_core.messages import BaseMessage, convert_to_messages
+from langchain_core.runnables import RunnableLambda
+from langchain_core.utils.function_calling import convert_to_openai_tool
+
+from tokenbox.integrations.fitting import Fitting
+
+
+class FitMiddleware(AgentMiddleware):
+    """Fits the messages of every model call; the state keeps all of them.
+
+    ``budget``, ``model``: see :mod:`tokenbox.integrations.fitting`; without ``model``, that of the call
+    counts. The system prompt and the tools count. ``options`` are those of :func:`tokenbox.fit`.
+    """
+
+    def __init__(self, budget: int | None = None, *, model: str | None = None, **options: Any) -> None:
+        super().__init__()
+        self._fitting = Fitting(budget, model, options)
+
+    def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Any]) -> Any:
+        return handler(self._fitted(request))
+
+    async def awrap_model_call(
+        self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[Any]]
+    ) -> Any:
+        return await handler(self._fitted(request))
+
+    def _fitted(self, request: ModelRequest) -> ModelRequest:
+        head = [] if request.system_message is None else [request.system_message]
+        tools = [convert_to_openai_tool(tool) for tool in request.tools]
+        model = getattr(request.model, "model_name", None)
+        return request.override(
+            messages=self._fitting.fit(request.messages, head=head, tools=tools, model=model)
+        )
+
+
+def trim_messages(
+    messages: Iterable[Any] | None = None, *, max_tokens: int, model: str, **options: Any
+) -> list[BaseMessage] | RunnableLambda:
+    """In place of LangChain's: the request that the messages make has at most ``max_tokens`` tokens.
+
+    System messages and the last question stay, tool calls and results leave together, and old results are
+    shortened before anything leaves. Without ``messages``, a runnable. ``options`` are those of
+    :func:`tokenbox.fit`, such as ``tools``.
+    """
+    if messages is None:
+        return RunnableLambda(partial(trim_messages, max_tokens=max_tokens, model=model, **options))
+    tools = options.pop("tools", None) or ()
+    listed = convert_to_messages(list(messages))
+    schemas = [convert_to_openai_tool(tool) for tool in tools]
+    return Fitting(max_tokens, model, options).fit(listed, tools=schemas)

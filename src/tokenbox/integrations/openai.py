@@ -1,0 +1,57 @@
+"""OpenAI's SDK: a client whose requests are counted, guarded or fitted before they are sent.
+
+client = guarded(OpenAI(), on_call=print)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from openai import AsyncOpenAI, OpenAI
+
+from tokenbox.integrations.fitting import Called, Fitting, Guarding
+from tokenbox.integrations.sdk import Endpoint
+
+Client = TypeVar("Client", OpenAI, AsyncOpenAI)
+
+
+def guarded(
+    client: Client,
+    budget: int | None = None,
+    *,
+    model: str | None = None,
+    fit: bool = False,
+    on_call: Callable[[Called], object] | None = None,
+    **options: Any,
+) -> Client:
+    """A copy of the client: ``chat.completions.create`` and ``responses.create`` send only what fits.
+
+    What does not fit raises :class:`~tokenbox.integrations.fitting.OverWindow`; with ``fit`` its messages are
+    fitted instead. ``budget``, ``model``: see :mod:`tokenbox.integrations.fitting`. ``on_call`` is told what
+    was predicted and what the server used; of a stream, once it ended, if it was asked for its usage.
+    """
+    guarding = Guarding(Fitting(budget, model, options), fit, on_call)
+    copy = client.copy()
+    is_async = isinstance(copy, AsyncOpenAI)
+    _CHAT.guard(copy.chat.completions, guarding, is_async=is_async)
+    _RESPONSES.guard(copy.responses, guarding, is_async=is_async)
+    return copy
+
+
+def _chat_used(answer: Any) -> int | None:
+    return getattr(getattr(answer, "usage", None), "prompt_tokens", None)
+
+
+def _responses_used(answer: Any) -> int | None:
+    """An answer has its usage; of a stream, the event that ends it has the answer."""
+    return getattr(getattr(getattr(answer, "response", answer), "usage", None), "input_tokens", None)
+
+
+def _instructions(request: dict[str, Any]) -> list[Any]:
+    said = request.get("instructions")
+    return [{"role": "system", "content": said}] if isinstance(said, str) else []
+
+
+_CHAT: Final = Endpoint("messages", lambda _: [], _chat_used)
+_RESPONSES: Final = Endpoint("input", _instructions, _responses_used)

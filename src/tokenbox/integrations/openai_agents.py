@@ -1,0 +1,41 @@
+"""OpenAI Agents: runs whose requests fit.
+
+Runner.run(agent, question, run_config=RunConfig(call_model_input_filter=fit_input(8_000)))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from agents import FunctionTool
+from agents.run_config import CallModelData, ModelInputData
+
+from tokenbox.integrations.fitting import Fitting
+
+
+def fit_input(
+    budget: int | None = None, *, model: str | None = None, **options: Any
+) -> Callable[[CallModelData[Any]], ModelInputData]:
+    """A filter that fits the items of every model call; the run and its session keep all of them.
+
+    ``budget``, ``model``: see :mod:`tokenbox.integrations.fitting`; without ``model``, that of the agent
+    counts. The instructions and function tools count; leave room for tools of MCP servers and handoffs.
+    ``options`` are those of :func:`tokenbox.fit`.
+    """
+    fitting = Fitting(budget, model, options)
+
+    def filtered(data: CallModelData[Any]) -> ModelInputData:
+        given = data.model_data
+        head = [] if given.instructions is None else [{"role": "system", "content": given.instructions}]
+        tools = [_schema(tool) for tool in data.agent.tools if isinstance(tool, FunctionTool)]
+        named = getattr(data.agent.model, "model", data.agent.model)
+        items = fitting.fit(given.input, head=head, tools=tools, model=named)
+        return ModelInputData(input=items, instructions=given.instructions)
+
+    return filtered
+
+
+def _schema(tool: FunctionTool) -> dict[str, Any]:
+    about = {"name": tool.name, "description": tool.description, "parameters": tool.params_json_schema}
+    return {"type": "function", **about, "strict": tool.strict_json_schema}
