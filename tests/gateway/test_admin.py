@@ -145,6 +145,12 @@ def test_what_is_the_operators_is_not_on_the_public_port(operated: Operated) -> 
         assert operated.admin("GET", path, key=None).status == 200, path
 
 
+def test_status_asks_the_operators_listener(operated: Operated, shared_gateways: Gateways) -> None:
+    assert shared_gateways.command("gateway", "status", operated.url).startswith("ready")
+    with pytest.raises(AssertionError, match="ADMIN_PORT"):
+        shared_gateways.command("gateway", "status", operated.gateway.url)
+
+
 def test_readiness_is_looked_up_once_however_many_ask(operated: Operated, upstream: Stub) -> None:
     def looks() -> int:
         return upstream.looks

@@ -15,6 +15,8 @@ from tokenbox.cli.streams import json_bytes, write_bytes, write_error, write_tex
 if TYPE_CHECKING:
     from tokenbox.store.stores import Store
 
+_NOT_FOUND = 404
+
 Database = Annotated[
     str | None,
     typer.Option("--database", metavar="URL", help="Where keys are kept: a file, or postgresql://..."),
@@ -205,7 +207,9 @@ def _owners_app(kind: str) -> typer.Typer:
 
 
 def status(
-    url: Annotated[str, typer.Argument(help="Where the gateway listens.")] = "http://127.0.0.1:8640",
+    url: Annotated[
+        str, typer.Argument(help="Where the gateway listens; its operator's listener, if it has one.")
+    ] = "http://127.0.0.1:8640",
     as_json: AsJson = False,
 ) -> None:
     """Ask a gateway that runs whether it can do its work. Exit status 1 if it cannot.
@@ -223,6 +227,11 @@ def status(
             with urlopen(f"{url.rstrip('/')}/readyz", timeout=10) as answer:  # noqa: S310  # checked above
                 found = json.load(answer)
         except HTTPError as error:
+            if error.code == _NOT_FOUND:
+                raise UsageProblem(
+                    f"{url} says nothing of its state. If the gateway has an operator's listener, name that: "
+                    "tokenbox gateway status http://127.0.0.1:ADMIN_PORT"
+                ) from None
             found = json.loads(error.read() or b"{}")
         except (URLError, OSError, ValueError) as error:
             raise UsageProblem(f"no gateway answers at {url}: {getattr(error, 'reason', error)}.") from None
