@@ -7,7 +7,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 const OUT = new URL('../src/tokenbox/inspect/data/', import.meta.url);
 const BANNER = '/* tokenbox inspector, Apache-2.0. With preact (MIT) and htm (Apache-2.0): see NOTICE. */\n';
 
-async function bundled(entry, loader) {
+async function bundled(entry, options = {}) {
   const result = await build({
     entryPoints: [new URL(entry, import.meta.url).pathname],
     bundle: true,
@@ -18,18 +18,23 @@ async function bundled(entry, loader) {
     legalComments: 'none',
     charset: 'ascii',
     logLevel: 'warning',
-    ...loader,
+    ...options,
   });
   return result.outputFiles[0].text;
 }
 
 // The page has no address in it, not even the names of the namespaces that preact knows; and nothing in the
 // program may end the element that it stands in.
-const script = (await bundled('src/main.js')).trimEnd()
-  .replace(/http:\/\//g, 'http:\\x2f/')
+const safe = (text) => text.trimEnd().replace(/http:\/\//g, 'http:\\x2f/')
   .replace(/<\/(script)/gi, '<\\/$1').replace(/<!--/g, '<\\!--');
+const script = safe(await bundled('src/main.js'));
+const widget = safe(await bundled('src/widget.js', { format: 'esm', loader: { '.css': 'text' } }));
 const style = (await bundled('src/inspector.css', { loader: { '.css': 'css' } })).trimEnd();
-const files = { 'inspector.js': `${BANNER}${script}\n`, 'inspector.css': `${style}\n` };
+const files = {
+  'inspector.js': `${BANNER}${script}\n`,
+  'inspector.css': `${style}\n`,
+  'widget.js': `${BANNER}${widget}\n`,
+};
 
 if (process.argv.includes('--check')) {
   for (const [name, text] of Object.entries(files)) {

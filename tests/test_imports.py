@@ -115,7 +115,7 @@ print(json.dumps([found, sorted(set(found) - set(dir(tokenbox))), hasattr(tokenb
 def test_the_parts_are_there_after_import_tokenbox() -> None:
     """``tokenbox.ctx.estimate(...)``, as the documents write it, with no other import."""
     names = ["ctx", "tokenizers", "override", "catalog", "config", "proof", "conversation"]
-    names += ["lcp", "documents", "models", "folder", "ledger", "providers", "store"]
+    names += ["lcp", "documents", "models", "folder", "ledger", "providers", "store", "inspect"]
     run = subprocess.run(
         [sys.executable, "-c", PARTS, json.dumps(names)], capture_output=True, text=True, check=True
     )

@@ -76,7 +76,7 @@ function Page({ record }) {
       <p class="faint">tokenbox ${record.version}. This page is one file; it loads nothing and sends nothing.</p></footer>`;
 }
 
-const record = readRecord(document.getElementById('record'));
+const record = readRecord(document.getElementById('record').textContent);
 record.sides = sidesOf(record);
 const app = document.getElementById('app');
 app.textContent = '';

@@ -13,8 +13,8 @@ export const classOf = (decision, critical) =>
   isGone(decision) ? 'dropped' : critical && (decision === 'kept' || decision === 'full') ? 'critical'
     : CLASSES[decision] ?? 'kept';
 
-export function readRecord(element) {
-  const record = JSON.parse(element.textContent);
+export function readRecord(json) {
+  const record = JSON.parse(json);
   const joined = new WeakMap();
   const text = (ref) => {
     if (ref === null || ref === undefined) return null;

@@ -106,7 +106,7 @@ export function Steps({ record, entry, chosen, onChoose }) {
 }
 const PAST = { expand: 'expanded', compress: 'compressed', truncate: 'truncated', drop: 'dropped', reclaim: 'kept', mask: 'masked', cut: 'cut', evict: 'evicted' };
 
-export function WhatIf({ record, entry, chosen, onChoose }) {
+export function WhatIf({ record, entry, chosen, onChoose, onBudget = () => {} }) {
   const { low, high, every, frames } = entry.slider;
   const own = entry.frames[0].budget ?? high;
   const [budget, setBudget] = useState(own);
@@ -125,7 +125,11 @@ export function WhatIf({ record, entry, chosen, onChoose }) {
   const changed = states.filter((state, i) => state.decision !== ownStates[i].decision || state.form !== ownStates[i].form).length;
   const exactHere = every || frame.budget === budget || (place + 1 < frames.length && frames[place + 1].budget === budget + 1 && frame.budget === budget);
   const shown = { ...frame, budget: exactHere ? budget : frame.budget };
-  const put = (value) => setBudget(Math.max(low, Math.min(high, Math.round(value) || 0)));
+  const put = (value) => {
+    const within = Math.max(low, Math.min(high, Math.round(value) || 0));
+    setBudget(within);
+    onBudget(within);
+  };
   const to = (number) => number >= 0 && number < frames.length && put(frames[number].budget);
   return html`<div class="control"><label for="budget">Budget</label>
       <input id="budget" type="range" min=${low} max=${high} value=${budget} aria-valuetext=${`${figure(budget)} tokens`} onInput=${(e) => put(Number(e.target.value))} />

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tokenbox import ctx as ctx
     from tokenbox import documents as documents
     from tokenbox import folder as folder
+    from tokenbox import inspect as inspect
     from tokenbox import lcp as lcp
     from tokenbox import ledger as ledger
     from tokenbox import models as models
@@ -109,7 +110,7 @@ _PLACES = {
 }
 _NAMED = (
     *("api", "batch", "caching", "catalog", "compose", "config", "content", "conversation", "ctx"),
-    *("documents", "engine", "errors", "folder", "lcp", "ledger", "models", "policy", "proof"),
+    *("documents", "engine", "errors", "folder", "inspect", "lcp", "ledger", "models", "policy", "proof"),
     *("providers", "render", "store"),
     "tokenizers",
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +175,20 @@ def test_a_saved_record_shows_what_it_says(tmp_path: Path, kind: str) -> None:
         assert entry.verdict == entry_of(value).verdict
         assert entry.limits == entry_of(value).limits
     page([entry])
+
+
+def test_the_summary_of_a_batch_is_shown(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"text": "hello world"}\n{"text": "hello"}\n')
+    command = [sys.executable, "-m", "tokenbox", "batch", str(rows), "-o", str(tmp_path / "out.jsonl")]
+    options = ["--task", "count", "--content", "text", "-t", "utf8-bytes", "--json"]
+    ran = subprocess.run([*command, *options], capture_output=True, check=True)
+    path = tmp_path / "summary.json"
+    path.write_bytes(ran.stdout)
+    entry = read(path)
+    assert entry.kind == "batch"
+    assert entry.frames[0].total == 16
+    assert dict(entry.facts)["Rows"] == "2"
 
 
 @pytest.mark.parametrize("kind", ["layout", "blocks", "conversation", "plan", "decision", "estimate"])

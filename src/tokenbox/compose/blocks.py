@@ -173,6 +173,30 @@ class BlockLayout:
             lines += [f"{'':<11} {sentence}" for sentence in block.why]
         return "\n".join(lines)
 
+    def __repr__(self) -> str:
+        from tokenbox.render.html import in_words  # noqa: PLC0415  # drawn only on request
+
+        forms = [block.form.value for block in self.blocks]
+        return in_words(
+            "BlockLayout", self.total, self.budget, self.tokenizer.name, forms, exact=self.tokenizer.exact
+        )
+
+    def _repr_html_(self) -> str:
+        """A small picture, for notebooks."""
+        from tokenbox.render.html import FigureRow, figure  # noqa: PLC0415  # drawn only on request
+
+        rows = [
+            FigureRow(one.description or one.type, one.form.value, one.base_size, one.size, one.why)
+            for one in self.blocks
+        ]
+        return figure(
+            f"Blocks · {self.mode} · {self.tokenizer.name}",
+            rows,
+            total=self.total,
+            budget=self.budget,
+            exact=self.tokenizer.exact,
+        )
+
     def _digested(self) -> dict[str, object]:
         return {
             "schema": SCHEMA,

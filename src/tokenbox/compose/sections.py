@@ -532,6 +532,31 @@ class Layout:
 
         return explain(self, width)
 
+    def __repr__(self) -> str:
+        from tokenbox.render.html import in_words  # noqa: PLC0415  # as above
+
+        decisions = [section.decision.value for section in self.sections]
+        return in_words(
+            "Layout", self.total, self.budget, self.tokenizer.name, decisions, exact=self.tokenizer.exact
+        )
+
+    def _repr_html_(self) -> str:
+        """A small picture, for notebooks."""
+        from tokenbox.render.html import FigureRow, figure  # noqa: PLC0415  # as above
+
+        rows = [
+            FigureRow(one.id, one.decision.value, one.base_size, one.size, tuple(s.why for s in one.steps))
+            for one in self.sections
+        ]
+        return figure(
+            f"Layout · {self.tokenizer.name}",
+            rows,
+            total=self.total,
+            budget=self.budget,
+            exact=self.tokenizer.exact,
+            notes=[warned.message for warned in self.warnings],
+        )
+
     def _digested(self) -> dict[str, object]:
         return {
             "schema": SCHEMA,

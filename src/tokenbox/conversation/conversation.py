@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,6 +17,7 @@ from tokenbox.conversation.limits import limits, overflow
 from tokenbox.conversation.pieces import open_session
 from tokenbox.conversation.record import Enforced, expanded
 from tokenbox.engine.window import ALL_STEPS, KEEP_RESULTS, Action, Limits, Step
+from tokenbox.errors import TokenboxError
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import Count, RequestCounter, Session
@@ -377,6 +379,46 @@ class Conversation:
         ]
         rest = total - sum(item.tokens for item in items)
         return (*items, ContextItem(BESIDE, rest)) if rest else tuple(items)
+
+    def __repr__(self) -> str:
+        """What the next request holds and counts. It never raises: a debugger asks too."""
+        from tokenbox.render.html import in_words  # noqa: PLC0415  # only who looks needs it
+
+        names = [shown.item.role.value for shown in self._window.shown.values()]
+        try:
+            count = self.request_count()
+            by = self.identity.name
+        except TokenboxError as error:
+            return f"<Conversation: {len(names):,} messages, not counted: {error.message}>"
+        return in_words("Conversation", count.total, self.token_budget, by, names, exact=count.exact)
+
+    def _repr_html_(self) -> str:
+        """A small picture, for notebooks; the words of ``repr`` where nothing can be counted."""
+        from tokenbox.render.html import FigureRow, figure  # noqa: PLC0415  # only who looks needs it
+
+        try:
+            found = self.items()
+        except TokenboxError:
+            return f"<pre>{escape(repr(self))}</pre>"
+        rows = [
+            FigureRow(
+                item.name if item.number is None else f"{item.number + 1} {item.name}",
+                "pinned" if item.pinned else "beside" if item.name == BESIDE else "kept",
+                None,
+                item.tokens,
+            )
+            for item in found
+        ]
+        status = self.status
+        left = f"{status.evicted_messages:,} messages have left so far." if status.evicted_messages else ""
+        return figure(
+            f"Conversation · {self.identity.name}",
+            rows,
+            total=status.tokens,
+            budget=self.token_budget,
+            exact=status.exact,
+            notes=[left] if left else [],
+        )
 
     def _evict(self, bounds: Limits, evicted: dict[int, tuple[Any, Item]]) -> list[Step]:
         """Enforce once. What left is added to ``evicted``."""

@@ -13,6 +13,7 @@ from tokenbox.content.exchanges import Exchange, exchanges
 from tokenbox.content.weight import weight_text
 from tokenbox.engine.window import Action
 from tokenbox.errors import TokenboxError
+from tokenbox.render.html import FigureRow, figure, in_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 SCHEMA = "tokenbox.window/2"
 ALGORITHM = "window/2"
 _SHOWN = 48
+_STEPS_SHOWN = 8
 T = TypeVar("T")
 
 
@@ -175,6 +177,25 @@ class Fitted(Generic[T]):
             for exchange in self.exchanges
         ]
         return "\n".join([*lines, *map(sentence, self.steps)])
+
+    def __repr__(self) -> str:
+        decisions = [exchange.decision.value for exchange in self.exchanges]
+        return in_words("Fitted", self.total, self.budget, self.tokenizer.name, decisions, exact=self.exact)
+
+    def _repr_html_(self) -> str:
+        """A small picture, for notebooks."""
+        rows = [
+            FigureRow(one.opening or "(no text)", one.decision.value, one.base_size, one.size)
+            for one in self.exchanges
+        ]
+        return figure(
+            f"Conversation · {self.tokenizer.name}",
+            rows,
+            total=self.total,
+            budget=self.budget,
+            exact=self.exact,
+            notes=map(sentence, self.steps[:_STEPS_SHOWN]),
+        )
 
     def _result(self, exchange: Exchange) -> ExchangeResult:
         left = tuple(number for number in exchange.numbers if number in self.gone)

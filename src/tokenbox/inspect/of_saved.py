@@ -185,6 +185,28 @@ def _refusal(data: Data, title: str) -> PageEntry:
     return PageEntry(title, "refusal", (), (frame,), (("Code", str(error.get("code"))),), verdict=verdict)
 
 
+def _batch(data: Data, title: str) -> PageEntry:
+    """The summary of a batch: figures of all rows together, for its rows are in its own output."""
+    tokens, outcomes = data["tokens"], data["outcomes"]
+    facts = [("Task", str(data["task"])), ("Rows", f"{int(data['rows']):,}")]
+    facts += [(f"Rows {name}", f"{int(number):,}") for name, number in outcomes.items()]
+    facts += [(f"Error {code}", f"{int(number):,}") for code, number in data["errors"].items()]
+    if tokens["saved"] is not None:
+        facts.append(("Tokens saved", f"{int(tokens['saved']):,}"))
+    facts += [
+        (f"Rows of {int(one['above']) + 1:,} to {int(one['at_most']):,} tokens", f"{int(one['rows']):,}")
+        for one in _list(data["histogram"])
+    ]
+    cost = data.get("cost")
+    if cost is not None and cost["dollars"] is not None:
+        facts.append(("Cost of the input", f"{'' if cost['exact'] else '~'}${cost['dollars']}"))
+    facts += [("Model", str(data["model"] or "not named")), *_counted(data), *_digest(data)]
+    frame = PageFrame("", None, int(tokens["total"]), tokens["exact"] is True, ())
+    return PageEntry(title, "batch", (), (frame,), tuple(facts))
+
+
+# Of ``tokenbox batch``, which this module does not know: neither imports the other.
+BATCH: Final = "tokenbox.batch.summary/1"
 SCHEMAS: Final[Mapping[str, Callable[[Data, str], PageEntry]]] = {
     LAYOUT: _layout,
     BLOCKS: _blocks,
@@ -193,6 +215,7 @@ SCHEMAS: Final[Mapping[str, Callable[[Data, str], PageEntry]]] = {
     SCHEMA_PLAN: _plan,
     SCHEMA_ENFORCEMENT: _enforcement,
     SCHEMA_ESTIMATE: _estimate,
+    BATCH: _batch,
 }
 
 # Steps of the above.

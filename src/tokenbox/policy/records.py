@@ -11,6 +11,7 @@ from tokenbox.content.weight import weight_text
 from tokenbox.conversation.record import Fitted
 from tokenbox.policy.errors import PolicyError
 from tokenbox.policy.guard import Basis, Binding, in_window
+from tokenbox.render.html import FigureRow, figure, in_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -167,6 +168,28 @@ class PackPlan:
     @property
     def tokenizer(self) -> TokenizerIdentity:
         return self.layout.tokenizer
+
+    def __repr__(self) -> str:
+        decisions = [chunk.decision.value for chunk in (*self.packed, *self.dropped)]
+        by = self.tokenizer.name if self.model is None else self.model
+        return in_words("PackPlan", self.total, self.budget, by, decisions, exact=self.exact)
+
+    def _repr_html_(self) -> str:
+        """A small picture, for notebooks."""
+        chunks = sorted((*self.packed, *self.dropped), key=lambda chunk: chunk.index)
+        rows = [
+            FigureRow(chunk.id, chunk.decision.value, chunk.base_size, chunk.size, chunk.why)
+            for chunk in chunks
+        ]
+        about = "" if self.exact else "~"
+        return figure(
+            f"Plan · {self.strategy} · {self.model or self.tokenizer.name}",
+            rows,
+            total=self.total,
+            budget=self.budget,
+            exact=self.exact,
+            notes=[op.say(about) for op in self.summary_ops],
+        )
 
     def to_dict(self) -> dict[str, object]:
         return {
@@ -371,6 +394,20 @@ class Enforcement:
     @property
     def limits(self) -> Limits:
         return self.why.limits
+
+    def __repr__(self) -> str:
+        return f"<Enforcement: {'may be sent' if self.ok else 'refused'}; {self.why.say}>"
+
+    def _repr_html_(self) -> str:
+        """A small picture, for notebooks."""
+        return figure(
+            f"{'May be sent' if self.ok else 'Refused'} · {self.model or self.tokenizer.name}",
+            [FigureRow("the input", "kept" if self.ok else "refused", None, self.tokens_in, (self.why.say,))],
+            total=self.tokens_in,
+            budget=self.limits.input_limit,
+            exact=self.exact,
+            notes=[remedy.say for remedy in self.plan],
+        )
 
     def to_dict(self) -> dict[str, object]:
         return {

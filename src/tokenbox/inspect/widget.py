@@ -1,0 +1,43 @@
+"""The slider of budgets in a notebook: ``tokenbox.inspect.slider(layout)`` (extra ``notebook``)."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from tokenbox.errors import LayoutError, MissingExtra
+from tokenbox.inspect.of_layout import layout_entry
+from tokenbox.inspect.page import asset
+from tokenbox.inspect.record import record_of
+
+if TYPE_CHECKING:
+    from tokenbox.compose.sections import Layout
+
+SCRIPT = "widget.js"
+
+
+def slider(layout: Layout, *, stops: int | None = None) -> Any:  # noqa: ANN401  # a widget of anywidget
+    """A widget with the layouts at other budgets; ``widget.budget`` is the one that is chosen.
+
+    ``stops``: at how many other budgets to lay out; by default as many as take a few seconds. Raises
+    ``MissingExtra``, and :class:`LayoutError` for a layout without its tokenizer, or with nothing to choose.
+    """
+    try:
+        import anywidget  # noqa: PLC0415  # an extra
+        import traitlets  # noqa: PLC0415
+    except ImportError:
+        raise MissingExtra.of("the slider in a notebook", "notebook") from None
+    entry = layout_entry(layout, "layout", stops=stops)
+    if entry.slider is None:
+        raise LayoutError(
+            "this layout has no other budgets to show: it is a copy without its tokenizer, or it has no text."
+        )
+
+    class Slider(anywidget.AnyWidget):
+        """The view What if of the inspector."""
+
+        _esm = asset(SCRIPT)
+        record = traitlets.Unicode().tag(sync=True)
+        budget = traitlets.Int().tag(sync=True)
+
+    return Slider(record=json.dumps(record_of([entry])), budget=layout.budget)

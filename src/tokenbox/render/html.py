@@ -1,0 +1,149 @@
+"""A result as a small picture in HTML, for notebooks: a strip of what is sent, and a row for each part.
+
+Everything is in the elements themselves, in colours that stand on light and dark paper: a notebook shows it
+without a program, offline, and after it was saved.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from html import escape
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tokenbox.render.lines import UNICODE, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+# More rows than these are told in one line. The strip has them all, the smallest put together.
+MOST_ROWS: Final = 40
+_MOST_SEGMENTS: Final = 400
+_COLOURS: Final = {
+    "kept": "#4a7fb0",
+    "full": "#4a7fb0",
+    "expanded": "#3d8a64",
+    "compressed": "#a87c1f",
+    "summary": "#a87c1f",
+    "outline": "#a87c1f",
+    "masked": "#a87c1f",
+    "reduced": "#a87c1f",
+    "truncated": "#c4662c",
+    "cut": "#c4662c",
+    "placeholder": "#8a8175",
+    "listed": "#8a8175",
+    "beside": "#8a8175",
+    "refused": "#b8473d",
+}
+_GONE: Final = "#b8473d"
+_PLAIN: Final = "#4a7fb0"
+_FAINT: Final = "color:#808080"
+
+
+class FigureRow(NamedTuple):
+    """One part of what is shown: its name, what became of it, its tokens before and now, and why."""
+
+    name: str
+    decision: str
+    base: int | None
+    size: int
+    why: tuple[str, ...] = ()
+
+
+def figure(
+    head: str,
+    parts: Sequence[FigureRow],
+    *,
+    total: int | None,
+    budget: int | None,
+    exact: bool,
+    notes: Iterable[str] = (),
+) -> str:
+    """The picture. ``notes`` are lines below it. An estimate has a ``~`` before each counted figure."""
+    about = "" if exact else "~"
+    scale = max(budget or 0, total or 0, sum(part.size for part in parts), 1)
+    said = "" if total is None else f"{about}{total:,}{'' if budget is None else f' of {budget:,}'} tokens"
+    free = "" if total is None or budget is None else _free(budget - total, about)
+    lines = [
+        '<div style="font:13px/1.5 system-ui,sans-serif;max-width:56em">',
+        f"<div><b>{escape(head)}</b> {said}{free}</div>",
+        _strip(parts, scale),
+        f'<div style="{_FAINT}">{escape(tally(part.decision for part in parts))}</div>',
+        *(f"<div>{escape(note)}</div>" for note in notes),
+    ]
+    if parts:
+        rows = "".join(_row(part, about) for part in parts[:MOST_ROWS])
+        more = len(parts) - MOST_ROWS
+        rest = f'<tr><td colspan="4" style="{_FAINT}">and {more:,} more</td></tr>' if more > 0 else ""
+        heads = "".join(
+            f'<th scope="col" style="text-align:left;padding-right:14px;{_FAINT}">{name}</th>'
+            for name in ("part", "tokens", "decision", "why")
+        )
+        lines.append(
+            f'<details><summary style="cursor:pointer">{len(parts):,} part{"" if len(parts) == 1 else "s"}'
+            '</summary><table style="border-collapse:collapse;font:inherit;color:inherit">'
+            f"<thead><tr>{heads}</tr></thead>"
+            f"<tbody>{rows}{rest}</tbody></table></details>"
+        )
+    return "".join([*lines, "</div>"])
+
+
+def tally(decisions: Iterable[str]) -> str:
+    """How many met which fate: ``8 kept, 1 truncated, 3 dropped``."""
+    numbers = Counter(decisions)
+    order = {name: place for place, name in enumerate(_COLOURS)}
+    named = sorted(numbers, key=lambda name: (order.get(name, len(order)), name))
+    return ", ".join(f"{numbers[name]:,} {name}" for name in named)
+
+
+def in_words(
+    kind: str, total: int, budget: int | None, by: str, decisions: Iterable[str], *, exact: bool
+) -> str:
+    """A result on one line, for ``repr``."""
+    about = "" if exact else "~"
+    of = "" if budget is None else f" of {budget:,}"
+    told = tally(decisions)
+    return f"<{kind}: {about}{total:,}{of} tokens ({by}){f'; {told}' if told else ''}>"
+
+
+def _free(tokens: int, about: str) -> str:
+    word = "over" if tokens < 0 else "free"
+    return f' <span style="{_FAINT}">{about}{abs(tokens):,} {word}</span>'
+
+
+def _strip(parts: Sequence[FigureRow], scale: int) -> str:
+    """Widths are true to scale; parts too small to be seen are put together."""
+    segments: list[tuple[str, int, str]] = []
+    for part in parts:
+        if not part.size:
+            continue
+        colour = _COLOURS.get(part.decision, _PLAIN)
+        if segments and part.size * _MOST_SEGMENTS < scale and segments[-1][1] * _MOST_SEGMENTS < scale:
+            segments[-1] = (segments[-1][0], segments[-1][1] + part.size, "more parts")
+        else:
+            segments.append((colour, part.size, part.name))
+    bars = "".join(
+        f'<span title="{_plain(name)}: {size:,}" style="display:block;height:100%;background:{colour};'
+        f'width:{size * 10_000 // scale / 100}%;box-shadow:inset -1px 0 0 #fff6"></span>'
+        for colour, size, name in segments
+    )
+    return (
+        '<div style="display:flex;height:22px;margin:4px 0;border-radius:3px;overflow:hidden;'
+        f'background:#80808026;box-shadow:inset 0 0 0 1px #80808040">{bars}</div>'
+    )
+
+
+def _row(part: FigureRow, about: str) -> str:
+    cell = 'style="text-align:left;padding:1px 14px 1px 0;vertical-align:top;{}"'
+    base = "" if part.base is None or part.base == part.size else f"{about}{part.base:,} → "
+    colour = _COLOURS.get(part.decision, _GONE if not part.size else _PLAIN)
+    why = "<br>".join(_plain(sentence) for sentence in part.why)
+    return (
+        f"<tr><td {cell.format('')}><bdi>{_plain(part.name)}</bdi></td>"
+        f"<td {cell.format('white-space:nowrap')}>{base}{about}{part.size:,}</td>"
+        f"<td {cell.format(f'border-left:3px solid {colour};padding-left:6px')}>{_plain(part.decision)}</td>"
+        f"<td {cell.format(_FAINT)}>{why}</td></tr>"
+    )
+
+
+def _plain(text: str) -> str:
+    return escape(printable(text, UNICODE))
