@@ -19,12 +19,12 @@ function sidesOf(record) {
   const found = [];
   for (const entry of record.entries) {
     entry.frames.forEach((frame, at) => found.push({ entry, frame, at, track: entry.track, label: `${entry.title}${frame.label ? `: ${frame.label}` : ''}` }));
-    if (entry.slider) {
-      const frames = entry.slider.frames;
-      const step = Math.max(1, Math.floor(frames.length / 40));
-      frames.forEach((frame, at) => at % step === 0 && !frame.error
-        && found.push({ entry, frame, at, track: entry.slider.track, label: `${entry.title} in ${figure(frame.budget)} tokens` }));
-    }
+  }
+  for (const entry of record.entries.filter((one) => one.slider)) {
+    const frames = entry.slider.frames;
+    const step = Math.max(1, Math.floor(frames.length / 40));
+    frames.forEach((frame, at) => at % step === 0 && !frame.error
+      && found.push({ entry, frame, at, track: entry.slider.track, label: `${entry.title} in ${figure(frame.budget)} tokens` }));
   }
   return found;
 }

@@ -100,7 +100,7 @@ export function Steps({ record, entry, chosen, onChoose }) {
   };
   return html`<div class="control"><label for="step">Step <b>${done}</b> of ${steps.length}</label>
       <input id="step" type="range" min="0" max=${steps.length} value=${done} onInput=${(e) => go(Number(e.target.value))} />
-      <p role="status">${at ? html`<b>${at.action}</b> ${at.items.slice(0, 3).map((i) => entry.items[i].id).join(', ')}${at.items.length > 3 ? ` and ${at.items.length - 3} more` : ''}${at.whole ? ', the whole' : ''}: ${figure(at.before, frame.exact)} → ${figure(at.after, frame.exact)}. ${at.why}.`
+      <p role="status">${at ? html`<b>${at.action}</b> ${at.items.slice(0, 3).map((i) => entry.items[i].id).join(', ')}${at.items.length > 3 ? ` and ${at.items.length - 3} more` : ''}${at.whole ? ', the whole' : ''}: ${figure(at.before, frame.exact)} → ${figure(at.after, frame.exact)}, because ${at.why}.`
         : 'Before the first step: every section whole.'}</p></div>
     <${Stage} record=${record} entry=${entry} frame=${{ ...frame, total: total ?? sizeOf(states) }} states=${states} scale=${scale} waterfall=${false} steps=${steps.slice(0, done)} chosen=${chosen} onChoose=${onChoose} />`;
 }
@@ -186,7 +186,8 @@ export function Compare({ record, sides }) {
   const scale = Math.max(...[one, other].map((side) => Math.max(side.frame.budget ?? 0, side.frame.total ?? 0)));
   const picker = (side, label, at) => html`<label>${label} <select value=${side} onChange=${(e) => setSides(at ? [left, Number(e.target.value)] : [Number(e.target.value), right])}>
     ${sides.map((one, i) => html`<option value=${i}>${one.label}</option>`)}</select></label>`;
-  const around = (text) => html`<pre class="around" dir="auto" tabindex="0">${place.place > AROUND ? '… ' : ''}${text.slice(Math.max(0, place.place - AROUND), place.place)}<mark>${text.slice(place.place, place.place + AROUND) || '(the end)'}</mark></pre>`;
+  const marked = (text) => text.slice(place.place).match(/^\s*./su)?.[0] ?? text.slice(place.place);
+  const around = (text) => html`<pre class="around" dir="auto" tabindex="0">${place.place > AROUND ? '… ' : ''}${text.slice(Math.max(0, place.place - AROUND), place.place)}<mark>${marked(text) || '(the end)'}</mark>${text.slice(place.place + marked(text).length, place.place + AROUND)}</pre>`;
   const cell = (state, side) => state ? html`${state.decision}${state.form ? ` (${state.form})` : ''} <span class="figure">${figure(state.size, partsExact(side.frame))}</span>` : html`<span class="faint">not there</span>`;
   return html`<div class="control pair">${picker(left, 'Left', 0)} ${picker(right, 'Right', 1)}</div>
     ${[one, other].map((side, i) => html`<${Strip} key=${i} entry=${side.entry} frame=${side.frame} states=${side.states} chosen=${-1} onChoose=${() => {}} scale=${scale} label=${i ? 'Right' : 'Left'} />`)}

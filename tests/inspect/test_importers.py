@@ -257,7 +257,7 @@ RECORDS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(RECORDS, st.integers(0, len(IMPORTERS)))
 def test_no_log_ends_in_a_traceback(records: list[dict[str, Any]], forced: int) -> None:
     transcripts = imported(records) if forced == len(IMPORTERS) else IMPORTERS[forced].read(records)

@@ -51,6 +51,7 @@ def entries_in(name: str, data: bytes | None, asked: Asked) -> list[PageEntry]:
         return [_bundle(path) if (path / MANIFEST).is_file() else _folder(path, asked)]
     suffix = path.suffix.lower()
     if suffix in _DOCUMENTS:
+        check_items(data.count(b"[[sections]]"))  # before they are read, which takes longer than to say so
         return [_document(path, asked)]
     if suffix == ".tar":
         return [_bundle(path)]
@@ -74,6 +75,7 @@ def _json(path: Path, data: bytes, asked: Asked) -> list[PageEntry]:
         return _log(records, path.name, asked)
     if isinstance(value, dict):
         if "sections" in value and "schema" not in value:
+            check_items(len(value["sections"]) if isinstance(value["sections"], list) else 0)
             return [_document(path, asked)]
         saved = saved_entry(value, path.name)
         if saved is not None:

@@ -31,7 +31,7 @@ _ROLES: Final = frozenset({"user", "assistant"})
 def is_own(records: list[Record]) -> bool:
     """Lines with a session and a message of their own."""
     return any(
-        record.get("type") in _ROLES
+        str(record.get("type")) in _ROLES
         and isinstance(record.get("message"), dict)
         and ("sessionId" in record or "uuid" in record or "parentUuid" in record)
         for record in records[:200]
@@ -41,9 +41,9 @@ def is_own(records: list[Record]) -> bool:
 def read(records: list[Record]) -> list[Transcript]:
     """The one session of the file."""
     usages = {
-        mapping(record["message"]).get("id"): mapping(record["message"]).get("usage")
+        text_or_none(message.get("id")): message["usage"]
         for record in records
-        if record.get("type") == "assistant" and mapping(record.get("message")).get("usage")
+        if record.get("type") == "assistant" and (message := mapping(record.get("message"))).get("usage")
     }
     turns, window, answered = Turns(), list[LoggedItem](), object()
     note, aside, session = None, 0, None
@@ -56,15 +56,15 @@ def read(records: list[Record]) -> list[Transcript]:
             if note is None:
                 window = []
             note = "compacted before this turn"
-        if record.get("type") not in _ROLES:
+        if str(record.get("type")) not in _ROLES:
             continue
         message = mapping(record.get("message"))
         if record["type"] == "assistant" and message.get("model") != "<synthetic>":
-            identity = message.get("id", record.get("uuid"))
-            if identity != answered:
+            identity = text_or_none(message.get("id")) or text_or_none(record.get("uuid"))
+            if identity is None or identity != answered:
                 turns.request(
                     window,
-                    usage=usage_in(usages.get(identity) or message.get("usage")),
+                    usage=usage_in(usages.get(text_or_none(message.get("id"))) or message.get("usage")),
                     model=text_or_none(message.get("model")),
                     time=text_or_none(record.get("timestamp")),
                     note=note,

@@ -30,7 +30,8 @@ _TEXTS: Final = {"function_call": "arguments", "custom_tool_call": "input", "loc
 def is_own(records: list[Record]) -> bool:
     """Lines that hold their payload under that name."""
     return any(
-        record.get("type") in _KINDS and isinstance(record.get("payload"), dict) for record in records[:200]
+        str(record.get("type")) in _KINDS and isinstance(record.get("payload"), dict)
+        for record in records[:200]
     )
 
 
@@ -38,7 +39,7 @@ def read(records: list[Record]) -> list[Transcript]:
     """The one session of the file."""
     reader = _Reader()
     for record in records:
-        step = getattr(reader, str(record.get("type")), None) if record.get("type") in _KINDS else None
+        step = getattr(reader, str(record.get("type")), None) if str(record.get("type")) in _KINDS else None
         if step is not None:
             step(mapping(record.get("payload")), text_or_none(record.get("timestamp")))
     return [Transcript("Codex", tuple(reader.turns.requests), reader.session, missing=True)]
@@ -106,7 +107,7 @@ class _Reader:
 
 def _item(payload: Record) -> tuple[LoggedItem | None, bool]:
     """The item, and whether the model wrote it."""
-    kind = payload.get("type")
+    kind = text_or_none(payload.get("type"))
     if kind == "message":
         role = text_or_none(payload.get("role")) or "user"
         text = "\n".join(text for _, text, _ in texts_of(payload.get("content")))

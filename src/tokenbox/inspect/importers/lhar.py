@@ -75,7 +75,8 @@ def _session(trace: str, entries: list[Record]) -> Transcript:
         gen_ai, lens = mapping(entry.get("gen_ai")), mapping(entry.get("context_lens"))
         tools.add(text_or_none(mapping(entry.get("source")).get("tool")))
         body = mapping(mapping(entry.get("raw")).get("request_body"))
-        items = list(items_of(body)) or [_part(part) for part in lens.get("composition") or ()]
+        parts = lens.get("composition")
+        items = list(items_of(body)) or [_part(part) for part in (parts if isinstance(parts, list) else ())]
         window = lens.get("window_size")
         turns.request(
             items,
