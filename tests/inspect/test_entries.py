@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import tokenbox
+from tests.conversation.requests import request as random_request
 from tests.inspect.pages import laid_out, sections
 from tokenbox import ctx
 from tokenbox.content.block_kinds import FormatHint, Lang, Priority
@@ -128,6 +129,31 @@ def test_anything_else_is_refused_by_its_name() -> None:
 def read(path: Path, *, budget: int | None = None) -> PageEntry:
     (entry,) = entries_in(str(path), None if path.is_dir() else path.read_bytes(), Asked(budget))
     return entry
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_request_counts_what_count_says(tmp_path: Path, seed: int) -> None:
+    """One number, and its mark, on every surface; and the parts add up to it."""
+    given = random_request(seed)
+    path = tmp_path / "chat.json"
+    path.write_text(json.dumps(given))
+    for model in ("gpt-4o", "claude-sonnet-4-5"):
+        try:
+            expected = tokenbox.count(given, model)
+        except tokenbox.TokenboxError as error:
+            with pytest.raises(type(error)):
+                entries_in(str(path), path.read_bytes(), Asked(model=model))
+            continue
+        (entry,) = entries_in(str(path), path.read_bytes(), Asked(model=model))
+        (frame,) = entry.frames
+        assert (frame.total, frame.exact) == (expected.total, expected.exact)
+        parts = sum(state.size or 0 for state in frame.changes)
+        assert parts >= expected.total
+        assert parts == expected.total or frame.changes[0].decision == "absent"
+        logged = tmp_path / "log.jsonl"
+        logged.write_text(json.dumps({"request": given}))
+        (entry,) = entries_in(str(logged), logged.read_bytes(), Asked(model=model))
+        assert (entry.frames[0].total, entry.frames[0].exact) == (expected.total, expected.exact)
 
 
 DOCUMENT = """
@@ -261,7 +287,7 @@ def test_messages_with_a_budget_are_fitted(tmp_path: Path) -> None:
     entry = read(path, budget=260)
     assert entry.kind == "conversation"
     assert entry.frames[0].total == tokenbox.fit(messages(), 260, model="gpt-4o").total
-    assert read(path).kind == "transcript"
+    assert read(path).kind == "request"
 
 
 @pytest.mark.parametrize(

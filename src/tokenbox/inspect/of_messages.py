@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tokenbox import api
+from tokenbox.content.items import Item
+from tokenbox.content.request import read_request
+from tokenbox.conversation.pieces import open_session
 from tokenbox.conversation.record import item_digest
 from tokenbox.engine.window import Action
 from tokenbox.inspect.of_layout import tokenizer_facts
 from tokenbox.inspect.record import PageEntry, PageFrame, PageItem, PageState, PageStep, check_items
 
 if TYPE_CHECKING:
-    from tokenbox.content.items import Item
     from tokenbox.conversation import Conversation
     from tokenbox.conversation.record import Fitted
     from tokenbox.inspect.record import PageSlider
 
 _SHOWN = 48
+FRAME = "beside the messages: tools, fields, frame"
 _CHANGED = {Action.MASK: "masked", Action.CUT: "cut", Action.RESTORE: "kept"}
 
 
@@ -111,6 +116,43 @@ def conversation_entry(conversation: Conversation, title: str) -> PageEntry:
         ),
         separator="\n\n",
     )
+
+
+def request_entry(
+    given: object, title: str, *, model: str | None = None, tokenizer: str | None = None
+) -> PageEntry:
+    """The entry of a request as it is, a list of messages or a whole body.
+
+    The total is that of ``tokenbox.count``. A message has the size that it adds to a request; tools, fields
+    and what frames the messages are one part beside them.
+    """
+    count = api.count(given, model, tokenizer=tokenizer)
+    request = read_request(given)
+    check_items(len(request.messages) + 1)
+    if model is None and tokenizer is None and isinstance(given, Mapping):
+        named = given.get("model")
+        model = named if isinstance(named, str) else None
+    counter = api.request_counter(model, tokenizer)
+    session = open_session(counter)
+    parts = [Item((message,)) for message in request.messages]
+    sizes = [session.cost(item) for item in parts]
+    rest = count.total - sum(sizes)
+    items = [
+        PageItem(FRAME, "beside", None, None),
+        *(message_item(item, i, size) for i, (item, size) in enumerate(zip(parts, sizes, strict=True))),
+    ]
+    states = [
+        PageState(0, "beside" if rest > 0 else "absent", max(rest, 0), None),
+        *(PageState(i, "sent", item.base, item.text) for i, item in enumerate(items[1:], 1)),
+    ]
+    facts = (
+        ("Model", model or "not named"),
+        *tokenizer_facts(counter.identity),
+        ("Counted by", count.by.value),
+        ("At most", f"{count.at_most:,} tokens"),
+    )
+    frame = PageFrame("", None, count.total, count.exact, tuple(states))
+    return PageEntry(title, "request", tuple(items), (frame,), facts, separator="\n\n")
 
 
 def message_item(item: Item, number: int, size: int | None, *, pinned: bool = False) -> PageItem:

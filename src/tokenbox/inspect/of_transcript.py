@@ -16,6 +16,7 @@ from tokenbox.ledger.money import money_text
 from tokenbox.models import resolve_figures
 
 if TYPE_CHECKING:
+    from tokenbox.compose.requests import Count
     from tokenbox.inspect.importers.transcript import LoggedItem, LoggedRequest, Transcript
     from tokenbox.tokenizers.protocol import Tokenizer
 
@@ -32,7 +33,8 @@ def transcript_entry(
 ) -> PageEntry:
     """The entry of a session: a frame per request.
 
-    The total of a request is the server's own figure where the log has it. The sizes of its parts are counted
+    The total of a request is the server's own figure where the log has it, otherwise that of
+    ``tokenbox.count`` where the log has the whole request. The sizes of its parts are counted
     here by ``model``, or that of the log, or ``tokenizer``: they are an estimate. What the server counted
     beyond them is shown as one part.
     """
@@ -54,7 +56,9 @@ def transcript_entry(
         placed += len(request.added)
         window = [*window[: request.keep], *added]
         in_parts = sum(items[i].base or 0 for i in window)
-        frames.append(_frame(request, number, in_parts, gone, [(i, items[i]) for i in added], budget))
+        shown = [(i, items[i]) for i in added]
+        whole = _count(request, model, tokenizer)
+        frames.append(_frame(request, number, in_parts, gone, shown, budget, whole))
     return PageEntry(
         title,
         "transcript",
@@ -109,10 +113,11 @@ def _frame(
     gone: list[int],
     added: list[tuple[int, PageItem]],
     budget: int | None,
+    counted: Count | None,
 ) -> PageFrame:
     usage = request.usage
     said = None if usage is None else usage.input_tokens
-    total = said if said is not None else request.total if request.total is not None else in_parts
+    total = said if said is not None else in_parts if counted is None else counted.total
     states = [PageState(0, "beside" if total > in_parts else "absent", max(0, total - in_parts), None)]
     states += [PageState(i, "evicted", 0, "") for i in gone]
     states += [PageState(i, "sent", item.base, item.text) for i, item in added]
@@ -121,13 +126,23 @@ def _frame(
         f"{number + 1}",
         window,
         total,
-        said is not None,
+        said is not None or (counted is not None and counted.exact),
         tuple(states),
         usage=_usage(request),
         note=request.note,
         parts_exact=False,
         time=request.time,
     )
+
+
+def _count(request: LoggedRequest, model: str | None, tokenizer: str | None) -> Count | None:
+    """What ``tokenbox.count`` says of a request of which the server said nothing; None if it cannot."""
+    if request.body is None or (request.usage is not None and request.usage.input_tokens is not None):
+        return None
+    try:
+        return api.count(request.body, model or request.model, tokenizer=tokenizer)
+    except TokenboxError:
+        return None
 
 
 def _window(model: str | None) -> int | None:

@@ -12,7 +12,7 @@ from tokenbox.errors import TokenboxError
 from tokenbox.inspect import importers
 from tokenbox.inspect.of_blocks import blocks_entry, blocks_frame, pack_entry
 from tokenbox.inspect.of_layout import layout_entry
-from tokenbox.inspect.of_messages import fitted_entry, fitted_frame
+from tokenbox.inspect.of_messages import fitted_entry, fitted_frame, request_entry
 from tokenbox.inspect.of_saved import saved_entry
 from tokenbox.inspect.of_transcript import transcript_entry
 from tokenbox.inspect.record import NothingToInspect, PageEntry, PageFrame, check_items
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 DEFAULT_TOKENIZER: Final = "o200k_base"
 _DOCUMENTS: Final = (".toml", ".yaml", ".yml")
 _LINES: Final = (".jsonl", ".ndjson", ".lhar")
+# What a logged request has and a request that is to be sent has not.
+_ANSWERED: Final = frozenset({"usage", "response", "response_body"})
 MANIFEST: Final = "manifest.json"
 
 
@@ -80,11 +82,11 @@ def _json(path: Path, data: bytes, asked: Asked) -> list[PageEntry]:
         saved = saved_entry(value, path.name)
         if saved is not None:
             return [saved]
-    if asked.budget is not None and _is_chat(value):
+    if _is_chat(value) and not (isinstance(value, dict) and value.keys() & _ANSWERED):
+        if asked.budget is None:
+            return [request_entry(value, path.name, model=asked.model, tokenizer=asked.tokenizer)]
         return [_chat(value, path.name, asked)]
     records = [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
-    if isinstance(value, list) and records and all("role" in record for record in records):
-        records = [{"messages": value}]
     return _log(records, path.name, asked)
 
 

@@ -80,6 +80,7 @@ def _session(trace: str, entries: list[Record]) -> Transcript:
         window = lens.get("window_size")
         turns.request(
             items,
+            body=body or None,
             usage=_usage(mapping(gen_ai.get("usage")), mapping(entry.get("usage_ext"))),
             model=text_or_none(mapping(gen_ai.get("response")).get("model"))
             or text_or_none(mapping(gen_ai.get("request")).get("model")),

@@ -48,6 +48,7 @@ def read(records: list[Record]) -> list[Transcript]:
         response = mapping(response.get("body")) or response
         turns.request(
             list(items_of(body)),
+            body=body,
             usage=usage_in(response.get("usage") or record.get("usage")),
             model=text_or_none(response.get("model")) or text_or_none(body.get("model")),
             time=next((text for key in _TIMES if (text := text_or_none(record.get(key)))), None),

@@ -29,8 +29,8 @@ class LoggedItem:
 class LoggedRequest:
     """A request: the first ``keep`` items of the one before, then those it ``added``.
 
-    ``usage`` is what the server said. ``time`` as RFC 3339, where the log has it. ``total``: input tokens
-    that the log itself counted, where the server did not say.
+    ``usage`` is what the server said. ``time`` as RFC 3339, where the log has it. ``body``: the
+    request as it was sent, where the log has it.
     """
 
     keep: int
@@ -39,7 +39,7 @@ class LoggedRequest:
     model: str | None = None
     time: str | None = None
     note: str | None = None
-    total: int | None = None
+    body: Record | None = field(default=None, repr=False)
     window: int | None = None
 
 
