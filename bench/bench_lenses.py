@@ -2,12 +2,14 @@
 
 A fact is a piece of text that whoever works with the sample needs: the failing test, the line of the error, a
 changed line, an id that is asked for. The samples are those of the tests, and the sources of this Python.
-Beside them, on sources, repomix ``--compress`` where it is installed (bench/setup pack).
+Beside them, where they are installed, headroom-ai (bench/setup lenses) and on sources repomix ``--compress``
+(bench/setup pack).
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import tempfile
@@ -16,12 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from packers import PROGRAMS
+from workers import rank_files
 
 from tokenbox.content.lenses import parse_pipeline
 from tokenbox.tokenizers import get
 
 SAMPLES = Path(__file__).resolve().parents[1] / "tests" / "content" / "samples"
 LIBRARY = Path(json.__file__).parents[1]
+HEADROOM = Path(__file__).with_name(".venv-headroom") / "bin" / "python"
 SOURCES = ("csv.py", "plistlib.py", "shlex.py", "configparser.py", "json/decoder.py")
 # The sample, the lenses for it, and the facts that must be there.
 CASES: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
@@ -86,6 +90,7 @@ def run(*, quick: bool) -> dict[str, Any]:
         for lens in lenses:
             less = parse_pipeline(lens).apply(text, tokenizer)
             rows.append(row(name, f"`{lens}`", text, less, wanted))
+        rows += [row(name, "headroom-ai", text, less, wanted) for less in headroom(text)]
     for name in SOURCES:
         text = (LIBRARY / name).read_text(encoding="utf-8")
         names = tuple(dict.fromkeys(re.findall(r"^ *(?:class|def) (\w+)", text, re.MULTILINE)))
@@ -94,6 +99,7 @@ def run(*, quick: bool) -> dict[str, Any]:
         compressed = None if quick else repomix(name, text)
         if compressed is not None:
             rows.append(row(name, "repomix --compress", text, compressed, names))
+        rows += [row(name, "headroom-ai", text, less, names) for less in headroom(text)]
     return {"when": datetime.now(UTC).strftime("%Y-%m-%d"), "rows": rows}
 
 
@@ -113,6 +119,22 @@ def row(sample: str, lens: str, text: str, less: str, facts: tuple[str, ...]) ->
         "facts": len(facts),
         "kept": kept,
     }
+
+
+def headroom(text: str) -> list[str]:
+    """What headroom-ai makes of a tool result; nothing where it is not installed."""
+    if not HEADROOM.exists():
+        return []
+    with tempfile.TemporaryDirectory(prefix="tokenbox-bench-") as home:
+        done = subprocess.run(
+            [HEADROOM, Path(__file__).with_name("compress_with_headroom.py"), "What is wrong here?"],
+            input=text,
+            capture_output=True,
+            check=True,
+            encoding="utf-8",
+            env={**os.environ, "HOME": home, "TIKTOKEN_CACHE_DIR": str(rank_files())},
+        )
+    return [done.stdout]
 
 
 def repomix(name: str, text: str) -> str | None:
@@ -141,7 +163,8 @@ def table(results: dict[str, Any]) -> str:
         "",
         "A fact is a piece of text that must still be there: the failing test, the line of the error, each",
         "changed line, the ids asked for, each class and function of a source.",
-        "`ends` is what cutting the middle out does.",
+        "`ends` is what cutting the middle out does. headroom-ai is given the sample as the result of a tool",
+        "call after a question, with its defaults; it leaves what looks like an error as it is.",
         "",
         "| sample | made smaller by | before | after | | facts kept |",
         "|---|---|---|---|---|---|",
