@@ -105,7 +105,7 @@ def test_a_whole_conversation(terminal: Terminal, llama: LlamaServer) -> None:
     shell.types("hello there")
     shell.sees(r"model\.gguf reads \d+ tokens")
     shell.sees(r"longest allowed length")
-    shell.sees(r"model\.gguf (\d+)/400>")
+    shell.sees(r"model\.gguf ~(\d+)/400>")
     shell.types("!cd / && ls -d /*bin* --color=always; false")
     shell.sees(r"\x1b\[\S*m/bin")
     shell.sees(r"\[exit status 1; (\d+) tokens on offer")
@@ -154,7 +154,9 @@ def test_a_session_survives_a_kill(terminal: Terminal, start_llama: StartLlama) 
     shell.sees(r"096>")
     shell.types("remember the penguin")
     shell.sees(r"longest allowed length")
-    used = shell.sees(r"model\.gguf (\d+)/4,096>")[1]
+    shell.sees(r"model\.gguf ~\d+/4,096>")  # the prompt asks no server
+    shell.types(":budget")
+    used = shell.sees(r"(\d+) of 4,096 tokens")[1]
     shell.child.kill(signal.SIGKILL)
     shell.child.wait()
     again = Typing(terminal.open("--endpoint", server.url, "--resume"))
@@ -217,7 +219,7 @@ def test_the_model_can_be_switched(terminal: Terminal, llama: LlamaServer, start
     shell = Typing(terminal.open("--no-save"))
     shell.sees("one 0/4,096>")
     shell.types("hello world")
-    shell.sees("one [1-9][0-9]*/4,096>")
+    shell.sees("one ~[1-9][0-9]*/4,096>")
     shell.types(":model two")
     shell.sees(re.escape(f"two: two at {other.url}; the context is"))
     shell.sees("two [1-9][0-9]*/4,096>")
