@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -62,3 +65,17 @@ def test_the_hooks_of_the_repository_run_what_is_there() -> None:
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
     assert {hook["id"] for hook in hooks} >= {"ruff", "ruff-format", "mypy", "imports"}
     assert all(hook["language"] == "system" and hook["entry"].startswith(".venv/bin/") for hook in hooks)
+
+
+@pytest.mark.slow  # make check runs it too
+def test_the_reference_is_what_the_code_says_whatever_the_hash_seed() -> None:
+    for seed in ("1", "2"):
+        run = subprocess.run(
+            [sys.executable, "tools/reference.py", "--check"],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": "src"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (run.returncode, run.stderr) == (0, "")

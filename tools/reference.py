@@ -134,7 +134,7 @@ def signature(name: str, value: object) -> str:
         found = inspect.signature(value)  # type: ignore[arg-type]  # a class or a function
     except (TypeError, ValueError):
         return f"{kind} {name}"
-    parameters = [shown(str(parameter)) for parameter in found.parameters.values()]
+    parameters = [shown(parameter) for parameter in found.parameters.values()]
     kinds = [parameter.kind for parameter in found.parameters.values()]
     if Parameter.KEYWORD_ONLY in kinds and Parameter.VAR_POSITIONAL not in kinds:
         parameters.insert(kinds.index(Parameter.KEYWORD_ONLY), "*")
@@ -149,11 +149,26 @@ def signature(name: str, value: object) -> str:
     return "\n".join([f"{kind} {name}(", *(f"    {each}," for each in parameters), f"){returns}"])
 
 
-def shown(parameter: str) -> str:
-    """A parameter without the quotes that hold its annotation, and with a default that a person can read."""
-    text = re.sub(r": '([^']*)'", r": \1", parameter)
-    text = re.sub(r"<(\w+\.\w+): [^>]+>", r"\1", text)
-    return re.sub(r"<factory>|<[^<>]* at 0x[0-9a-f]+>", "...", text)
+def shown(parameter: Parameter) -> str:
+    """A parameter as it is written. What has no text of its own, such as a function, is three dots."""
+    bare = str(parameter.replace(default=Parameter.empty))
+    text = re.sub(r": '([^']*)'", r": \1", bare)
+    if parameter.default is Parameter.empty:
+        return text
+    default = default_text(parameter.default)
+    return f"{text} = {default}" if ":" in text else f"{text}={default}"
+
+
+def default_text(value: object) -> str:
+    """The same on every run: sets are sorted, and no address in memory is in it."""
+    if isinstance(value, frozenset | set):
+        return "{" + ", ".join(sorted(map(default_text, value))) + "}"
+    if isinstance(value, tuple) and value:
+        return f"({', '.join(map(default_text, value))})"
+    if isinstance(value, Enum):
+        return str(value) if type(value).__str__ is Enum.__str__ else f"{type(value).__name__}.{value.name}"
+    text = repr(value)
+    return "..." if text.startswith("<") or " at 0x" in text else text
 
 
 def methods(value: type) -> Iterator[tuple[str, str]]:
