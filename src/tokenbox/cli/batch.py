@@ -311,7 +311,8 @@ class _Meter:
         self._began = self._said = time.monotonic()
         self._sizes: dict[int, int | None] = {}
         self._now: dict[int, Mark] = {}
-        self._done = [0, 0, 0, 0, 0]  # rows, tokens, rows that are not whole, bytes, rows of this run
+        # Rows, tokens, rows that are not whole, bytes; and the rows and bytes of this run.
+        self._done = [0, 0, 0, 0, 0, 0]
         self._drawn = False
 
     def plan(self, sharded: Sharded) -> None:
@@ -328,6 +329,7 @@ class _Meter:
             self._done = [
                 *(old + new for old, new in zip(self._done, added, strict=False)),
                 self._done[4] + (0 if event.reused else tally.rows),
+                self._done[5] + (0 if event.reused else added[3]),
             ]
         else:
             self._now[event.shard] = event
@@ -355,10 +357,10 @@ class _Meter:
         )
         here = self._done[4] + sum(mark.rows for mark in self._now.values())
         rate = here / seconds if seconds else 0.0
-        done, whole = self._done[3], sum(size or 0 for size in self._sizes.values())
+        left = sum(size or 0 for size in self._sizes.values()) - self._done[3]
         rest = ""
-        if done and whole and here:
-            rest = f", about {_span(seconds * (whole - done) / done)} left"
+        if self._done[5]:
+            rest = f", about {_span(seconds * left / self._done[5])} left"
         share = over * 1000 // rows / 10 if rows else 0
         speed = tokens / rows * rate if rows else 0.0
         over_budget = f"{share} % cut, refused or failed"
