@@ -37,7 +37,7 @@ from tokenbox.gateway.asgi import (
     json_bytes,
 )
 from tokenbox.gateway.browsers import preflight, shared_with
-from tokenbox.gateway.calls import Call, check_query, read_call, read_in_time
+from tokenbox.gateway.calls import Call, check_query, read_call, read_in_time, values_in
 from tokenbox.gateway.models import not_served
 from tokenbox.gateway.protocols import PROTOCOLS, Style
 from tokenbox.gateway.refusals import Refusal
@@ -247,7 +247,7 @@ class Request:
     async def _decided(self, data: bytes, grant: Grant, held: Held) -> Upstream:
         """Read it, judge it, and make it fit: who answers. Raises :class:`Refusal` where nobody may."""
         services, limits = self.services, self.services.settings.limits
-        held.values(data)
+        held.values(min(values_in(data), limits.values))  # a body of more is refused before it is read
         call = self.call = self.asked = await read_in_time(
             data, lambda: read_call(self.protocol, data, limits, grant.client_auth)
         )

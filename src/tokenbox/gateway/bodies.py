@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 # What a value of JSON takes at least, once it is read: an object of Python's, and its place in another.
 _PER_VALUE = 64
-_BETWEEN = (b",", b"{", b"[")
 
 
 @dataclass(slots=True)
@@ -46,7 +45,7 @@ class Held:
         self.only(0)
 
     def more(self, count: int) -> None:
-        """So many bytes came. Raises :class:`Refusal` (503) where others take the rest."""
+        """``count`` bytes came. Raises :class:`Refusal` (503) where others take the rest."""
         bodies = self._bodies
         others = bodies.used - self._bytes
         if others and bodies.used + count > bodies.limit:
@@ -59,9 +58,9 @@ class Held:
         self._bytes += count
         bodies.used += count
 
-    def values(self, data: bytes) -> None:
-        """The body is about to be read: its values take memory, too."""
-        self.more(_PER_VALUE * sum(map(data.count, _BETWEEN)))
+    def values(self, count: int) -> None:
+        """The body is about to be read into that many values, which take memory, too."""
+        self.more(_PER_VALUE * count)
 
     def only(self, count: int) -> None:
         """It takes no more than this now."""

@@ -28,7 +28,7 @@ _LONGEST_QUERY = 2_048
 # Of larger bodies, the values may be so many that reading them takes long: in a thread, it holds nobody up.
 _INLINE = 65_536
 _READERS = ThreadPoolExecutor(2, "tokenbox-read")
-# There are not many more values than these; some of them may be in texts.
+# What stands between values; some of it may be in texts.
 _BETWEEN = (b",", b"{", b"[")
 # As llama.cpp says "without a limit".
 _UNLIMITED = -1
@@ -153,7 +153,7 @@ def read_object(data: bytes, limits: Limits) -> dict[str, Any]:
 
     Raises :class:`Refusal` (400): NaN, a key that is there twice, broken UTF-8, too deep, too many values.
     """
-    if len(data) > limits.values and sum(map(data.count, _BETWEEN)) > limits.values:
+    if len(data) > limits.values and values_in(data) > limits.values:
         raise bad(f"the body has more than {limits.values:,} values. Send less at once.")
     try:
         text = data.decode()
@@ -176,6 +176,11 @@ def read_object(data: bytes, limits: Limits) -> dict[str, Any]:
     if text.count("[") + text.count("{") > limits.depth and _depth_over(value, limits.depth):
         raise _too_deep(limits.depth)
     return value
+
+
+def values_in(data: bytes) -> int:
+    """About how many values a body of JSON has; there are not many more."""
+    return sum(map(data.count, _BETWEEN))
 
 
 def bad(message: str, param: str | None = None) -> Refusal:
