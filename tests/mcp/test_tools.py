@@ -177,7 +177,7 @@ def test_a_proof_is_verified(project: Path) -> None:
             "ok": True,
             "id": bundle.name,
             "signed_by": [],
-            "signatures_checked": False,
+            "not_checked": [],
         }
         (bundle / "decisions.jsonl").chmod(0o600)
         (bundle / "decisions.jsonl").write_text("{}\n")
