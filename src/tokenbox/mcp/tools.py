@@ -190,6 +190,11 @@ def verify(call: Call) -> list[str]:
     return [as_json({"ok": True, "id": manifest.id, **signatures})]
 
 
+def _room(limit: int) -> int:
+    """What a text may have where no budget is given: an answer that has its note too."""
+    return max(limit - NOTE_ROOM, (limit + 1) // 2)
+
+
 def _kept(call: Call) -> tuple[Kept, int]:
     """What is behind the handle of the call, and the character where it starts."""
     handle, _, start = call.arguments["handle"].partition(AT)
