@@ -219,11 +219,23 @@ class Board:
             candidate.price = candidate.full_price
 
     def run(self, upgrades: Sequence[Upgrade], room: int, depths: Depths) -> Choice:
-        """Take what fits into ``room`` tokens; of the first piece that does not, its first lines."""
+        """Take what fits into ``room`` tokens; of the first piece that does not, its first lines.
+
+        With a query the piece that is worth most comes before all: where it is larger than the room, its
+        first lines are shown, and not something else that happens to fit.
+        """
         self._limits_outlines = depths.of_shown_files
         self.prepare(upgrades, room)
-        choice = choose(upgrades, room, self)
+        begun = self._begin(upgrades, room) if depths.of_shown_files else 0
+        choice = choose(upgrades, room - begun, self)
         return replace(choice, left=choice.left - self._fill(upgrades, choice.left))
+
+    def _begin(self, upgrades: Sequence[Upgrade], room: int) -> int:
+        """What the first lines of the piece that is worth most count, if it is larger than the room."""
+        bodies = [upgrade for upgrade in upgrades if upgrade.form == Form.FULL]
+        best = min(bodies, key=lambda u: (u.rank, -u.worth), default=None)
+        price = None if best is None else self.price(best)
+        return 0 if best is None or price is None or price <= room else self._fill([best], room)
 
     def _fill(self, upgrades: Sequence[Upgrade], room: int) -> int:
         """Show the first lines of the piece that is worth most and does not fit; what they count."""
@@ -232,7 +244,7 @@ class Board:
         ]:
             i, p = self._items[upgrade.item]
             candidate = self._candidates[i]
-            if upgrade.form != Form.FULL or candidate.forms[p] is Form.FULL:
+            if upgrade.form != Form.FULL or candidate.forms[p] is Form.FULL or candidate.part is not None:
                 continue
             before, piece, data = candidate.forms[p], candidate.shape.pieces[p], candidate.file.text or b""
             ends = [at + 1 for at in range(piece.start, piece.end) if data[at] == 10]  # noqa: PLR2004  # line ends
