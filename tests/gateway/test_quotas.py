@@ -494,6 +494,7 @@ def test_redis_goes_away_and_comes_back(
     own_redis.process.send_signal(signal.SIGSTOP)
     answers.append(gateway.post(PATH, chat(), **auth(key)).status)
     assert answers[-1] in allowed
+    until(lambda: gateway.get("/readyz").status == 503)  # what was found before holds for a while
     own_redis.process.send_signal(signal.SIGCONT)
     until(lambda: gateway.get("/readyz").status == 200)
     # What nobody waited for may be done all the same once it goes on, and is settled then.
