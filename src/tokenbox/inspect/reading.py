@@ -173,7 +173,9 @@ def _folder(path: Path, asked: Asked) -> PageEntry:
 
 def _is_chat(value: object) -> bool:
     messages = value.get("messages") if isinstance(value, dict) else value
-    return isinstance(messages, list) and all(isinstance(one, dict) and "role" in one for one in messages)
+    if not isinstance(messages, list) or not (messages or isinstance(value, dict)):
+        return False  # an empty list may be a list of anything
+    return all(isinstance(one, dict) and "role" in one for one in messages)
 
 
 def _chat(value: Any, name: str, asked: Asked) -> PageEntry:  # noqa: ANN401  # JSON
