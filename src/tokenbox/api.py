@@ -5,7 +5,7 @@ Each takes ``model=`` beside a tokenizer: the model says who counts (requests.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,13 +17,14 @@ from tokenbox.content.request import read_request
 from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.conversation.pieces import PieceCounter
 from tokenbox.engine.window import ALL_STEPS, KEEP_RESULTS
-from tokenbox.errors import TokenizerError
+from tokenbox.errors import InvalidContent, TokenizerError
+from tokenbox.integers import token_budget
 from tokenbox.proof.proven import layout as proven_layout
 from tokenbox.tokenizers.protocol import Tokenizer
 from tokenbox.tokenizers.registry import FILE_PREFIX, UNKNOWN, as_tokenizer, get, is_builtin
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Sequence
 
     from tokenbox.compose.block_whole import Summarize
     from tokenbox.compose.blocks import BlockLayout, Verbosity
@@ -338,11 +339,17 @@ def pack(  # noqa: PLR0913  # each is an option of its own
     ``[tool.tokenbox.pack]``. The text is ``.text``; the files and how they are shown are ``.files``.
 
     Raises what the reading of folders raises (``PathProblem``, ``NothingToPack``, ``GitProblem`` ...),
-    ``EmptyInput`` and ``ContextCriticalOverflow``.
+    ``EmptyInput``, ``InvalidBudget`` and ``ContextCriticalOverflow``.
     """
     from tokenbox import folder  # noqa: PLC0415  # only this call reads folders
+    from tokenbox.compose.selection import check_query  # noqa: PLC0415
 
-    paths = [path] if isinstance(path, str | PathLike) else list(path)
+    budget = None if budget is None else token_budget(budget)
+    check_query(query)
+    several: object = [path] if isinstance(path, str | PathLike) else path
+    paths = list(several) if isinstance(several, Iterable) else []
+    if not paths or not all(isinstance(one, str | PathLike) for one in paths):
+        raise InvalidContent(f"path is a file or a folder, or several, not {path!r:.60}.")
     rules = [folder.parse_rule(rule, "priority") for rule in priority]
     counter = text_counter(model, tokenizer)
     surveyed = folder.survey(paths)

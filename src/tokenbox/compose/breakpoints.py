@@ -24,6 +24,7 @@ from tokenbox.compose.sections import (
 )
 from tokenbox.engine.result import Action, Policy
 from tokenbox.errors import InvalidBudget
+from tokenbox.integers import token_budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -71,7 +72,8 @@ def breakpoints(
 
     The other parameters, and the errors, are those of ``whatif``.
     """
-    if not 0 <= low <= high:
+    low, high = token_budget(low), token_budget(high)
+    if low > high:
         raise InvalidBudget(f"a range of budgets goes from a smaller to a larger one, not {low} to {high}.")
     checked = checked_sections(sections)
     options = Options.of(checked, separator, policy, groups, reclaim=reclaim)

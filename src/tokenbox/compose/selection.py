@@ -7,7 +7,7 @@ the words of a query say (``tokenbox.worth``); without either, what is given fir
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.compose.counting import Counter
 from tokenbox.content.block_kinds import Priority
 from tokenbox.engine.choice import Upgrade, choose
-from tokenbox.errors import ContextCriticalOverflow, InvalidBudget, InvalidContent, TokenizerError
+from tokenbox.errors import ContextCriticalOverflow, InvalidContent, TokenizerError
+from tokenbox.integers import token_budget
 from tokenbox.tokenizers.registry import as_tokenizer
 from tokenbox.worth.documents import Document, Span
 from tokenbox.worth.query import read_query
@@ -24,7 +25,7 @@ from tokenbox.worth.relevance import Relevance
 from tokenbox.worth.words import split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from tokenbox.tokenizers.cache import CountCache
     from tokenbox.tokenizers.protocol import Tokenizer
@@ -177,6 +178,12 @@ class Selection:
         return tuple(chunk.index for chunk in self.chunks if chunk.form is not None)
 
 
+def check_query(query: object) -> None:
+    """Raise :class:`InvalidContent` for a query that is no text."""
+    if query is not None and not isinstance(query, str):
+        raise InvalidContent(f"a query is a text, not {type(query).__name__}.")
+
+
 def select(
     chunks: Iterable[object],
     budget: int,
@@ -193,12 +200,12 @@ def select(
     ``chunks``: strings, mappings, :class:`Chunk` or documents of a library. ``query``: what they are for; a
     chunk's own ``score`` goes before it. ``order``: as given, or the best last. Of chunks that say the same
     only the best is shown, unless ``copies``. Raises ``ContextCriticalOverflow`` if the critical chunks do
-    not fit, :class:`InvalidContent` and :class:`InvalidBudget`.
+    not fit, :class:`InvalidContent` and ``InvalidBudget``.
     """
-    if type(budget) is not int or budget < 0:
-        raise InvalidBudget(
-            f"a budget is a whole number of tokens, 0 or more, not {budget!r}.", budget=repr(budget)
-        )
+    budget = token_budget(budget)
+    check_query(query)
+    if isinstance(chunks, str | bytes | Mapping) or not isinstance(chunks, Iterable):
+        raise InvalidContent(f"chunks are a list of texts or mappings, not {type(chunks).__name__}.")
     given = [Chunk.of(value, number) for number, value in enumerate(chunks)]
     counter = Counter(as_tokenizer(tokenizer), cache)
     worths = _worths(given, query)
