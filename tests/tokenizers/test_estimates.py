@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tokenizers import corpora
+from tokenbox.characters import unassigned
 from tokenbox.errors import InvalidText, TokenizerError, UnsupportedOperation
 from tokenbox.tokenizers.estimates import Chars4, CodeAware
 from tokenbox.tokenizers.protocol import Tokenizer
 from tokenbox.tokenizers.registry import as_tokenizer
-from tokenbox.tokenizers.unassigned import unassigned
 from tokenbox.tokenizers.utf8 import FacetUnits, Utf8Bytes
 
 ALL: list[Any] = [Chars4(), CodeAware(), Utf8Bytes(), FacetUnits()]

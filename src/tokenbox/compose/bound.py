@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from math import isfinite
 from typing import TYPE_CHECKING, Final
 
+from tokenbox.characters import normalize
 from tokenbox.compose.remembered import COUNTS
 from tokenbox.content.message import Message, Object, PartKind, Role, part_kind
 from tokenbox.tokenizers.utf8 import utf8
@@ -118,7 +118,7 @@ def _most_bytes(text: str) -> int:
     """The bytes of the text, also where the tokenizer normalizes before it cuts."""
     if text.isascii():
         return len(text)
-    return max(len(utf8(text)), *(len(utf8(unicodedata.normalize(form, text))) for form in ("NFKC", "NFKD")))
+    return max(len(utf8(text)), len(utf8(normalize("NFKC", text))), len(utf8(normalize("NFKD", text))))
 
 
 def _leaves(value: Frozen, *, in_content: bool, media: bool) -> Iterator[str | int]:

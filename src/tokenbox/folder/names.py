@@ -7,7 +7,8 @@ visible characters; two different names never look the same.
 from __future__ import annotations
 
 import os
-import unicodedata
+
+from tokenbox.characters import category
 
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
 _INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -36,6 +37,6 @@ def _shown_character(c: str) -> str:
     number = ord(c)
     if number in _UNDECODED:
         return f"\\x{number - 0xDC00:02x}"
-    if unicodedata.category(c) not in _INVISIBLE:
+    if category(c) not in _INVISIBLE:
         return c
     return f"\\u{number:04x}" if number <= 0xFFFF else f"\\U{number:08x}"  # noqa: PLR2004  # the width of \u

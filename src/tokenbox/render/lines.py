@@ -6,11 +6,12 @@ styles colours. Nothing here knows what is drawn.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
+
+from tokenbox.characters import category
 
 # Newest table of character widths, whatever the environment says: a picture is a function of its arguments.
 _WIDTHS = "latest"
@@ -118,7 +119,7 @@ def printable(text: str, charset: Charset = UNICODE) -> str:
         return text
     shown = []
     for i, c in enumerate(text):
-        visible = unicodedata.category(c) not in _INVISIBLE or _joins_emoji(text, i)
+        visible = category(c) not in _INVISIBLE or _joins_emoji(text, i)
         shown.append(c if visible and (c.isascii() or not charset.ascii) else _escaped(c))
     return "".join(shown)
 
@@ -202,7 +203,7 @@ def _joins_emoji(text: str, i: int) -> bool:
     if text[i] != _ZERO_WIDTH_JOINER or not 0 < i < len(text) - 1:
         return False
     before = text[i - 2] if text[i - 1] == "\ufe0f" and i > 1 else text[i - 1]
-    return unicodedata.category(before) in {"So", "Sk"} and unicodedata.category(text[i + 1]) == "So"
+    return category(before) in {"So", "Sk"} and category(text[i + 1]) == "So"
 
 
 def _escaped(c: str) -> str:

@@ -60,7 +60,7 @@ def escape(name: str) -> str:
 def _ours(kind: BlockType | None) -> str:
     """What follows ``<`` in a tag that a body of this type must not hold."""
     closing = "|".join(["context", *([_ELEMENTS[kind]] if kind is not None else [])])
-    return rf"(?i:/\s*(?:{closing})(?![\w.:-])|{_OPENINGS})"
+    return rf"(?i:/\s*(?:{closing})(?![A-Za-z0-9_.:-])|{_OPENINGS})"
 
 
 # Each pattern begins with one character that is looked for fast.

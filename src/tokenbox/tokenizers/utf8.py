@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import re
-import unicodedata
 from typing import TYPE_CHECKING
 
+from tokenbox.characters import normalize
 from tokenbox.errors import InvalidText, TokenizerError
 from tokenbox.tokenizers.cuts import NFC
 from tokenbox.tokenizers.protocol import AdditiveTokenizer, BaseTokenizer, TokenizerIdentity
-from tokenbox.tokenizers.unassigned import unassigned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,10 +97,4 @@ class FacetUnits(BaseTokenizer):
 
 def _normalized(text: str) -> bytes:
     utf8(text)
-    lines = text.replace("\r\n", "\n").replace("\r", "\n")
-    later = unassigned(lines)
-    if not later:
-        return unicodedata.normalize("NFC", lines).encode()
-    parts = re.split(f"([{re.escape(later)}]+)", lines)
-    parts[::2] = [unicodedata.normalize("NFC", part) for part in parts[::2]]
-    return "".join(parts).encode()
+    return normalize("NFC", text.replace("\r\n", "\n").replace("\r", "\n")).encode()

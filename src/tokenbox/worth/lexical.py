@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import re2
 
+from tokenbox.characters import lower
 from tokenbox.worth.fixed import log2
 from tokenbox.worth.words import split, stem
 
@@ -178,7 +179,7 @@ class Lexical:
         if key not in self._known:
             if len(self._known) > _MAX_KNOWN:
                 self._known.clear()
-            self._known[key] = self._stems.get(stem(key.decode("utf-8", "replace").lower()))
+            self._known[key] = self._stems.get(stem(lower(key.decode("utf-8", "replace"))))
         found = self._known[key]
         return [] if found is None else [(found, start)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from tokenbox.characters import known, lower
 from tokenbox.worth.words import STOP_WORDS, split, stem
 
 # The title counts this many times as much as the body.
@@ -79,7 +80,7 @@ def read_query(text: str) -> Query:
 
     Its first line is its title.
     """
-    read = _NO_NAME.sub(" ", text)
+    read = _NO_NAME.sub(" ", known(text))
     title, _, body = _NOISE.sub("", read).strip().partition("\n")
     title, scope = _without_kind(title)
     weights: dict[str, int] = {}
@@ -125,7 +126,7 @@ def _symbols(text: str) -> list[tuple[str, int]]:
             found += [(name, 2 if called else 1) for name in names]
     for match in _IN_TRACEBACK.finditer(text):
         found += [(name, 2) for name in _names(match["name"] or match["at"])]
-    return [(name, strength) for name, strength in found if len(name) > 1 and name.lower() not in STOP_WORDS]
+    return [(name, strength) for name, strength in found if len(name) > 1 and lower(name) not in STOP_WORDS]
 
 
 def _names(dotted: str) -> list[str]:

@@ -11,6 +11,7 @@ import re
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
+from tokenbox.characters import lower
 from tokenbox.worth.fixed import SCALE
 from tokenbox.worth.lexical import FILE, PIECE, WINDOW, Lexical, Match, identifiers
 from tokenbox.worth.standing import Standing
@@ -171,10 +172,10 @@ class Relevance:
         for i, document in enumerate(self._documents):
             name = document.path.rpartition("/")[2].partition(".")[0]
             bare = _TEST_NAME.sub("", name)
-            if bare != name or "test" in document.path.lower():
-                tests.append((i, bare.lower()))
+            if bare != name or "test" in lower(document.path):
+                tests.append((i, lower(bare)))
             else:
-                tested.setdefault(name.lower(), []).append(i)
+                tested.setdefault(lower(name), []).append(i)
         found: dict[int, int] = {}
         for i, bare in tests:
             of = tested.get(bare, [])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from tokenbox.characters import known, lower
+
 _WORD = re.compile(r"[A-Z]{2,}(?=s(?![a-z])|v[0-9])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
 # What says nothing about code.
 STOP_WORDS = frozenset(
@@ -22,7 +24,7 @@ _SHORTEST = 3
 
 def split(text: str) -> list[str]:
     """The words of a text or an identifier, in lower case: ``lowWaterMark`` is low, water, mark."""
-    return [word.lower() for word in _WORD.findall(text)]
+    return [lower(word) for word in _WORD.findall(known(text))]
 
 
 def stem(word: str) -> str:

@@ -15,11 +15,13 @@ from tokenbox.content.lenses.lines import split_lines
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@([^\r\n]*)(\r?\n?)")
+_HUNK = re.compile(
+    r"@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@([^\r\n]*)(\r?\n?)"
+)
 _FILE = re.compile(r"(?:diff --git |Index: )\S")
 _OLD = re.compile(r"--- \S")
 _NOISE = re.compile(r"index [0-9a-f]+\.\.[0-9a-f]+|(?:old|new) mode |similarity index 100%|={20,}")
-_LEFT_OUT = re.compile(r" ?\[(\d+) context lines? left out\]")
+_LEFT_OUT = re.compile(r" ?\[([0-9]+) context lines? left out\]")
 _GENERATED = re.compile(
     r"(?:^|/)(?:package-lock\.json|npm-shrinkwrap\.json|yarn\.lock|pnpm-lock\.yaml|bun\.lockb?|poetry\.lock|uv\.lock"
     r"|Pipfile\.lock|pdm\.lock|Cargo\.lock|go\.sum|composer\.lock|Gemfile\.lock|mix\.lock|flake\.lock|[^/]+\.min\.(?:js|css)"

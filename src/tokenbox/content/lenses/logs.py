@@ -17,14 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _VARIABLE = re.compile(
-    r"\w*\d[\w.:+-]*|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b"
+    r"\w*\d[\w.:+-]*|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b",
+    re.ASCII,
 )
-_TIME = re.compile(r"\d{1,2}:\d\d:\d\d|\d{4}-\d\d-\d\d|\d{10,13}(?:\.\d+)?\b|\[ *\d+\.\d+\]")
+_TIME = re.compile(r"\d{1,2}:\d\d:\d\d|\d{4}-\d\d-\d\d|\d{10,13}(?:\.\d+)?\b|\[ *\d+\.\d+\]", re.ASCII)
 _TIME_WITHIN = 40
 _ERROR = re.compile(
     r"\b(?:E|F|ERR(?:OR)?|FATAL|CRIT(?:ICAL)?|ALERT|EMERG|PANIC|SEVERE|[Ee]rror|[Ff]atal|[Pp]anic|[Ff]ailed"
     r"|[Ff]ailure|FAIL(?:ED|URE)?|Exception|Traceback|Caused by|segfault|core dumped|OOM|[Oo]ut of memory"
-    r"|timed out|refused)\b|\w(?:Error|Exception)\b|\" 5\d\d\b|\bstatus[=: ]+5\d\d\b"
+    r"|timed out|refused)\b|\w(?:Error|Exception)\b|\" 5\d\d\b|\bstatus[=: ]+5\d\d\b",
+    re.ASCII,
 )
 # Of errors of one pattern, the first so many are shown whole with what is around them.
 SHOWN = 3

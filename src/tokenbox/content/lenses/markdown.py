@@ -13,11 +13,11 @@ Each pass is linear. CommonMark names the rules; where it is ambiguous for plain
 from __future__ import annotations
 
 import re
-import unicodedata
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from tokenbox.characters import casefold, category, known
 from tokenbox.content.lenses.lens import lens
 from tokenbox.content.lenses.lines import split_lines
 from tokenbox.tokenizers.graphemes import sticks_to_left
@@ -92,7 +92,7 @@ class _Pass:
     def line(self, i: int) -> int:
         """Deal with line ``i``, and what it opens. The number of the next line."""
         words, end = self.lines[i]
-        if words[:1].isalnum() or words[:1] in _PLAIN_SIGNS:
+        if known(words[:1]).isalnum() or words[:1] in _PLAIN_SIGNS:
             self.paragraph.append(words + end)
             self.before = _Before.TEXT
         elif not words or words.isspace():
@@ -232,7 +232,7 @@ def strip_inline(text: str, names: frozenset[str]) -> str:
 
 def link_name(words: str) -> str:
     """The name of a link definition as names are compared: without case, each run of blanks as one."""
-    return " ".join(words.casefold().split())
+    return " ".join(casefold(words).split())
 
 
 class _Paragraph:
@@ -290,7 +290,7 @@ class _Paragraph:
             return match.end()
         end = places[-1] + len(match[0])
         words = self.text[match.end() : places[-1]]
-        bare = _INERT.fullmatch(words) and not words[0].isspace() and not words[-1].isspace()
+        bare = _INERT.fullmatch(known(words)) and not words[0].isspace() and not words[-1].isspace()
         whole = self.text[match.start() : end]
         self.pieces.append(words if bare and not sticks_to_left(self.text[end : end + 1]) else whole)
         return end
@@ -367,7 +367,7 @@ def _flanks(mark: str, before: str, after: str) -> tuple[bool, bool]:
 
 
 def _is_sign(character: str) -> bool:
-    return bool(character) and unicodedata.category(character)[0] in "PS"
+    return bool(character) and category(character)[0] in "PS"
 
 
 def _is_ascii_word(character: str) -> bool:

@@ -14,6 +14,7 @@ import re
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from tokenbox.characters import known
 from tokenbox.content.lenses.definitions import Role, definitions
 from tokenbox.content.lenses.languages import BY_NAME, LANGUAGES
 from tokenbox.content.lenses.lens import ArgumentProblem, LensKind, Parameter, register
@@ -65,7 +66,7 @@ def _need(modules: set[str]) -> None:
 
 def _recognized(text: str) -> Language | None:
     """The language of ``text``, if two signs of it are there and no other language has as many."""
-    start = text[:_LOOKED_AT]
+    start = known(text[:_LOOKED_AT])
     found = {x.name: sum(sign.search(start) is not None for sign in x.signs) for x in LANGUAGES}
     for larger, smaller in _SUBSETS.items():
         own = found[larger] - (found[smaller] if larger == "typescript" else 0)

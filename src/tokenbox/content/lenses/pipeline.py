@@ -233,7 +233,7 @@ class _Parser:
         place = _Token("end", character, start, start + 1)
         if character in "\"'":
             self.fail("this text has no closing quote", place)
-        if character.isdigit() or character in "+-":
+        if character in "0123456789+-":
             self.fail("a number is a whole number in digits, such as 40", place)
         if character == "|":
             self.fail("lenses are joined by '|>'", place)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from tokenbox.characters import category, known, lower, upper
 from tokenbox.content.lenses.lens import Parameter, lens
 from tokenbox.content.lenses.lines import split_lines
 from tokenbox.tokenizers.graphemes import sticks_to_left, sticks_to_right
@@ -118,18 +119,18 @@ def _goes_on(text: str, match: re.Match[str]) -> bool:
     """Whether a full stop is not the end of a sentence."""
     if match["end"] != ".":
         return False
-    before = text[max(0, match.start() - _LONGEST_ABBREVIATION) : match.start()]
+    before = known(text[max(0, match.start() - _LONGEST_ABBREVIATION) : match.start()])
     if before[-1:].isalpha() and _ABBREVIATION.search(before):
         return True
     following = _NEXT.search(text, match.end())
-    return following is not None and following[0].islower()
+    return following is not None and category(following[0]) == "Ll"
 
 
 @lens("1", "all letters small (Unicode full mapping)")
 def lowercase(text: str) -> str:
-    return text.lower()
+    return lower(text)
 
 
 @lens("1", "all letters large (Unicode full mapping)")
 def uppercase(text: str) -> str:
-    return text.upper()
+    return upper(text)

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # A frame begins with one of these: Python, then JavaScript and Java.
-_PYTHON = re.compile(r'(\s*)File "([^"]*)", line (\d+)(?:, in .*)?\s*')
-_AT = re.compile(r"\s+at (?:.*?\()?((?:[A-Za-z]:)?[^()\s]+?)(?::(\d+))?(?::\d+)?\)?\s*(?:~?\[.*\])?\s*")
+_PYTHON = re.compile(r'(\s*)File "([^"]*)", line ([0-9]+)(?:, in .*)?\s*')
+_AT = re.compile(r"\s+at (?:.*?\()?((?:[A-Za-z]:)?[^()\s]+?)(?::([0-9]+))?(?::[0-9]+)?\)?\s*(?:~?\[.*\])?\s*")
 _LIBRARY = re.compile(
     r"site-packages|dist-packages|[/\\]lib[/\\]python|<frozen |node_modules|node:|internal[/\\]"
     r"|[/\\]\.cargo[/\\]|^[/\\]rustc[/\\]|^(?:java|javax|jdk|sun|scala|kotlin)[./]"
@@ -22,14 +22,14 @@ _LIBRARY = re.compile(
 _LONGEST_CYCLE = 6
 
 _PASSED = re.compile(
-    r"\S*::\S.* PASSED(?:\s+\[ *\d+%\])?\s*"  # pytest -v
+    r"\S*::\S.* PASSED(?:\s+\[ *[0-9]+%\])?\s*"  # pytest -v
     r"|PASSED \S+::\S.*"  # pytest -rA
-    r"|\S+\.py [.sxX]+\s*(?:\[ *\d+%\])?\s*"  # pytest
+    r"|\S+\.py [.sxX]+\s*(?:\[ *[0-9]+%\])?\s*"  # pytest
     r"|\S.* \.\.\. ok"  # unittest -v
-    r"|\s*=== (?:RUN|PAUSE|CONT) .*|\s*--- PASS: .*|PASS\s*|ok  ?\t?\S+\s+(?:\d|\(cached\)).*"  # go test
+    r"|\s*=== (?:RUN|PAUSE|CONT) .*|\s*--- PASS: .*|PASS\s*|ok  ?\t?\S+\s+(?:[0-9]|\(cached\)).*"  # go test
     r"|test \S+(?: - \S.*)? \.\.\. ok\s*"  # cargo test
     r"|\s*[✓✔√] .*|PASS \S+.*"  # jest, mocha, vitest
-    r"|ok \d+(?: -? .*)?\s*"  # TAP
+    r"|ok [0-9]+(?: -? .*)?\s*"  # TAP
 )
 
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from tokenbox.characters import casefold
 from tokenbox.content.lenses.lens import Parameter, lens
 from tokenbox.content.lenses.lines import left_out, left_out_lines, split_lines
 
@@ -105,13 +106,13 @@ def _counted(lines: Sequence[str]) -> Iterable[str]:
 )
 def markdown_sections(text: str, names: str) -> str:
     """Each section whose heading holds one of the ``names`` is whole, with the sections inside it."""
-    wanted = [name.strip().casefold() for name in names.split(",") if name.strip()]
+    wanted = [casefold(name.strip()) for name in names.split(",") if name.strip()]
     result: list[str] = []
     whole_above = 0  # the level of the named section that this one is in
     for level, title, lines in _sections(split_lines(text)):
         if whole_above and 0 < level <= whole_above:
             whole_above = 0
-        if not whole_above and level and any(name in title.casefold() for name in wanted):
+        if not whole_above and level and any(name in casefold(title) for name in wanted):
             whole_above = level
         result += lines if whole_above else _first_paragraph(lines, heading=level > 0)
     return "".join(result)
