@@ -148,3 +148,60 @@ def lay_out(
                 if total() > budget:
                     solution.forms[i] = OMITTED
     return solution.text(priorities), solution.forms
+
+
+def lay_out_soft(
+    all_blocks: Sequence[Block], budget: int, count: Callable[[str], int], mode: str
+) -> tuple[str, list[str]]:
+    """The same in the soft mode: over by at most the largest critical block, if there is one."""
+    keep = [i for i, block in enumerate(all_blocks) if not isinstance(block, AnnotationBlock)]
+    resolved = resolve_priorities(all_blocks)
+    priorities = [resolved[i] for i in keep]
+    blocks = [all_blocks[i] for i in keep]
+    everyone = range(len(blocks))
+
+    def ladder(i: int) -> list[str]:
+        return [form for form in LADDER[priorities[i]] if form != SUMMARY or blocks[i].summary is not None]
+
+    def total() -> int:
+        return count(solution.text(priorities))
+
+    solution = Solution(blocks, count, mode, [ladder(i)[0] for i in everyone])
+    if total() <= budget:
+        return solution.text(priorities), solution.forms
+
+    solution.forms = [FULL if p is Priority.CRITICAL else OMITTED for p in priorities]
+    critical = [solution.cost(i, FULL) for i in everyone if priorities[i] is Priority.CRITICAL]
+    limit = budget + max(critical, default=0)
+    if len(critical) == 1:
+        limit = max(limit, total())
+    elif total() > limit:
+        raise Overflow
+    squeezed = []
+    for priority in (Priority.HIGH, Priority.NORMAL, Priority.LOW):
+        for i in everyone:
+            if priorities[i] is not priority:
+                continue
+            for form in ladder(i):
+                solution.forms[i] = form
+                if total() <= budget:
+                    break
+            else:
+                squeezed.append(i)
+    for priority in (Priority.LOW, Priority.NORMAL, Priority.HIGH):
+        for i in reversed(squeezed):
+            if priorities[i] is priority and total() > limit:
+                solution.forms[i] = MERGED
+                solution.lines.add(priority)
+    for priority in (Priority.LOW, Priority.NORMAL, Priority.HIGH):
+        if total() > limit:
+            solution.lines.discard(priority)
+            for i in squeezed:
+                if priorities[i] is priority:
+                    solution.forms[i] = OMITTED
+    for i in everyone:
+        if priorities[i] is Priority.BACKGROUND:
+            solution.forms[i] = PLACEHOLDER
+            if total() > budget:
+                solution.forms[i] = OMITTED
+    return solution.text(priorities), solution.forms

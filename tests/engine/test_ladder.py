@@ -60,7 +60,9 @@ class Sizes:
     def fixed_load(self, critical: Sequence[int]) -> int:
         return sum(self.blocks[i][FULL] for i in critical)
 
-    def overflow(self, critical: Sequence[int], fixed_load: int, budget: int) -> Exception:
+    def overflow(
+        self, critical: Sequence[int], fixed_load: int, budget: int, allowance: int = 0
+    ) -> Exception:
         return Overflow()
 
 

@@ -85,7 +85,11 @@ def inspect(
         rows: list[dict[str, Any]] = []
         # Of a block no more is kept than its row; annotations say the priorities.
         kept: list[Block] = []
-        events = _events(file, store)
+        data = read_bytes(file)
+        # A pack that cannot be read is refused before any of it is counted.
+        for _ in _events(data, store):
+            pass
+        events = _events(data, store)
         header = next(event.header for event in events if isinstance(event, HeaderEvent))
         for event in events:
             if isinstance(event, BlockEvent):
@@ -122,7 +126,7 @@ def validate(file: PackFile, store: Store = None, as_json: AsJson = False) -> in
     with reporting(as_json=as_json):
         from tokenbox.lcp import EndEvent, HeaderEvent  # noqa: PLC0415  # the help needs no codec
 
-        events = _events(file, store)
+        events = _events(read_bytes(file), store)
         header = next(event.header for event in events if isinstance(event, HeaderEvent))
         blocks = sum(event.blocks for event in events if isinstance(event, EndEvent))
         if as_json:
@@ -307,12 +311,12 @@ def _header(header: Header) -> dict[str, object]:
     return {"version": f"1.{header.minor}", "compressed": header.compressed}
 
 
-def _events(file: str, store: str | None) -> Iterator[Event]:
+def _events(data: bytes, store: str | None) -> Iterator[Event]:
     """What is read of a pack, one event after the other."""
     from tokenbox.lcp import Decoder, Limits  # noqa: PLC0415  # the help needs no codec
 
     decoder = Decoder(_store(store), limits=Limits(frame=None))
-    yield from decoder.events(read_bytes(file))
+    yield from decoder.events(data)
     decoder.finish()
 
 

@@ -299,20 +299,24 @@ class BlockWhole:
     def fixed_load(self, critical: Sequence[int]) -> int:
         return self.parts.total_of([0, *(1 + i for i in critical), len(self.parts.texts) - 1])
 
-    def overflow(self, critical: Sequence[int], fixed_load: int, budget: int) -> ContextCriticalOverflow:
-        deficit = fixed_load - budget
-        change: dict[str, object] = {"change": "raise_budget", "by": deficit, "minimum_budget": fixed_load}
-        change["say"] = raise_budget = f"raise the budget by {deficit:,} to {fixed_load:,}"
+    def overflow(
+        self, critical: Sequence[int], fixed_load: int, budget: int, allowance: int = 0
+    ) -> ContextCriticalOverflow:
+        least = fixed_load - allowance
+        deficit = least - budget
+        change: dict[str, object] = {"change": "raise_budget", "by": deficit, "minimum_budget": least}
+        change["say"] = raise_budget = f"raise the budget by {deficit:,} to {least:,}"
         around = (0, len(self.parts.texts) - 1)
+        # Where the budget may be exceeded by the largest, what a block less would change is not that simple.
         part = self.parts.enough_alone([1 + i for i in critical], fixed_load, budget, around)
-        if part is not None:
+        if part is not None and not allowance:
             i = part - 1
             change = {
                 "change": "lower_priority",
                 "id": self._name(i),
                 "size": self.size(i),
                 "lose_at_least": deficit,
-                "minimum_budget": fixed_load,
+                "minimum_budget": least,
                 "say": f"give {self._name(i)} ({self.size(i):,} tokens) a lower priority, or {raise_budget}",
             }
         return ContextCriticalOverflow(

@@ -254,13 +254,13 @@ def render_blocks(  # noqa: PLR0913  # keyword options, as of `layout`
 
     Annotations set priorities and are never rendered. ``include_types``: only these types, as
     :class:`BlockType`, number or name. ``verbosity``: ``full`` and ``summary`` ignore the budget;
-    ``adaptive`` gives each block the best form that fits. ``soft`` follows SPEC_08 to the letter: critical
-    blocks are full even over the budget. ``summarize`` is asked for the summary of a block that has
-    none, at most once and only when it can matter. ``cache`` holds counts between calls.
+    ``adaptive`` gives each block the best form that fits. ``soft`` follows SPEC_08: critical blocks are full
+    even over the budget, by at most the largest of them. ``summarize`` is asked for the summary of a block
+    that has none, at most once and only when it can matter. ``cache`` holds counts between calls.
 
     Raises :class:`EmptyInput` if nothing is left to show, ``ContextCriticalOverflow`` if the critical blocks
-    alone are over a hard budget, :class:`InvalidContent` if a block is to be shown in full that is not
-    UTF-8, and :class:`InvalidBudget`.
+    alone are over a hard budget (or over a soft one by more than one of them), :class:`InvalidContent` if a
+    block is to be shown in full that is not UTF-8, and :class:`InvalidBudget`.
     """
     checked_budget = None if budget is None else token_budget(budget)
     given = checked_blocks(blocks)
@@ -311,7 +311,7 @@ class _Plan:
             return None
         whole = BlockWhole(self.forms, self.priorities)
         try:
-            forms, steps = self._decide(whole)
+            forms, steps, _ = self._decide(whole)
             pieces = whole.pieces
             # Where this fails, the cuts claimed for the vocabulary do not hold on these texts.
             if pieces and whole.total != checked_total(whole.parts, pieces):
@@ -325,10 +325,10 @@ class _Plan:
         reserve, least = 0, 1
         while True:
             whole = PricedBlockWhole(self.forms, self.priorities, reserve)
-            forms, steps = self._decide(whole)
+            forms, steps, limit = self._decide(whole)
             pieces = whole.pieces
             total = self.forms.counter.whole("".join(pieces))
-            over = 0 if self.budget is None or not self._hard else total - self.budget
+            over = 0 if limit is None else total - limit
             if over <= 0:
                 return self._recorded(whole, forms, steps, pieces, total)
             if set(forms) <= {Form.FULL, Form.OMITTED} and not self._can_yield(forms):
@@ -342,31 +342,28 @@ class _Plan:
             reserve += max(over, least)
             least *= 2
 
-    @property
-    def _hard(self) -> bool:
-        return self.verbosity is Verbosity.ADAPTIVE and not self.soft
-
     def _can_yield(self, forms: Sequence[Form]) -> bool:
         return any(
             form is Form.FULL and priority is not Priority.CRITICAL
             for form, priority in zip(forms, self.priorities, strict=True)
         )
 
-    def _decide(self, whole: BlockWhole) -> tuple[list[Form], list[LadderStep]]:
+    def _decide(self, whole: BlockWhole) -> tuple[list[Form], list[LadderStep], int | None]:
+        """The forms, why, and what the whole may count; None if the budget does not matter."""
         if self.verbosity is Verbosity.ADAPTIVE and self.budget is not None:
             climb = Climb(self.priorities, self.budget, whole)
             if self.soft:
                 climb.soft()
             else:
                 climb.hard()
-            return climb.forms, climb.steps
+            return climb.forms, climb.steps, climb.limit
         summaries = self.verbosity is Verbosity.SUMMARY
         forms = [
             Form.SUMMARY if summaries and self.forms.has(i, Form.SUMMARY, MAX_INTEGER) else Form.FULL
             for i in range(len(self.priorities))
         ]
         whole.reset(forms)
-        return forms, []
+        return forms, [], None
 
     def _recorded(
         self,

@@ -124,17 +124,23 @@ class Whole(Protocol):
         """What the whole would count if only these blocks were there."""
         ...
 
-    def overflow(self, critical: Sequence[int], fixed_load: int, budget: int) -> Exception:
-        """The typed error for critical blocks that do not fit."""
+    def overflow(
+        self, critical: Sequence[int], fixed_load: int, budget: int, allowance: int = 0
+    ) -> Exception:
+        """The typed error for critical blocks that do not fit, even ``allowance`` over the budget."""
         ...
 
 
 class Climb:
-    """One run of the ladder over blocks of these classes. ``forms`` and ``steps`` are its result."""
+    """One run of the ladder over blocks of these classes.
+
+    ``forms`` and ``steps`` are its result. ``limit``: what the whole may count.
+    """
 
     def __init__(self, priorities: Sequence[int], budget: int, whole: Whole) -> None:
         self.priorities = priorities
         self.budget = budget
+        self.limit = budget
         self.whole = whole
         self.forms: list[Form] = []
         self.steps: list[LadderStep] = []
@@ -150,7 +156,7 @@ class Climb:
         self.check_critical()
         if self.whole.total > self.budget:
             self.take_smaller_forms()
-            self.merge_placeholders()
+            self.merge_placeholders(self._classes, self.budget)
         for priority in SET_ASIDE:
             for i in self._classes[priority]:
                 if self.forms[i] not in (Form.MERGED, Form.OMITTED):
@@ -158,18 +164,29 @@ class Climb:
         self.show_background()
 
     def soft(self) -> None:
-        """SPEC_08 to the letter: critical blocks are full and no block but background is omitted."""
+        """SPEC_08: critical blocks are full, and the whole is over by at most the largest of them.
+
+        Nothing is set aside. What fits nowhere is shown in its last form as far as that limit goes. Raises
+        what ``whole.overflow`` makes if the critical blocks alone are over it.
+        """
         if self.everything_fits():
             return
         self._reset([Form.OMITTED] * len(self.priorities))
         for i in self._classes[CRITICAL]:
             self._show(i, Form.FULL)
             self._yield_budget(i, Rule.BUDGET_YIELDS_TO_CRITICAL)
+        self.limit = limit = self.soft_limit()
+        squeezed: dict[int, list[int]] = {priority: [] for priority in SET_ASIDE}
         for priority in SET_ASIDE:
             for i in self._classes[priority]:
                 if not self.give_best_form(i):
                     self._show(i, LADDERS[priority][-1])
-                    self._yield_budget(i, Rule.BUDGET_YIELDS_TO_PLACEHOLDER)
+                    squeezed[priority].append(i)
+        if self.whole.total > limit:
+            self.merge_placeholders(squeezed, limit)
+        for i in sorted(i for some in squeezed.values() for i in some):
+            if self.forms[i] not in (Form.MERGED, Form.OMITTED):
+                self._yield_budget(i, Rule.BUDGET_YIELDS_TO_PLACEHOLDER)
         for i in self._classes[BACKGROUND]:
             self.give_best_form(i)
 
@@ -208,6 +225,19 @@ class Climb:
         if load > self.budget:
             raise self.whole.overflow(critical, load, self.budget)
 
+    def soft_limit(self) -> int:
+        """What the whole may count in the soft mode, the critical blocks being there already."""
+        critical = self._classes[CRITICAL]
+        if not critical:
+            return self.budget
+        total = self.whole.total
+        limit = self.budget + max(map(self.whole.size, critical))
+        if len(critical) == 1:  # alone it is always shown, and what is around it too
+            return max(limit, total)
+        if total > limit:
+            raise self.whole.overflow(critical, total, self.budget, limit - self.budget)
+        return limit
+
     def take_smaller_forms(self) -> None:
         """A block whose better form is no larger than its placeholder takes that before any are merged."""
         for priority in SET_ASIDE:
@@ -221,35 +251,38 @@ class Climb:
                         break
                     self._show(i, LADDERS[priority][-1])
 
-    def merge_placeholders(self) -> None:
-        """One line per class for its last blocks, the least urgent class first; then not even that line."""
-        over = self.whole.total - self.budget
+    def merge_placeholders(self, classes: Mapping[int, Sequence[int]], limit: int) -> None:
+        """One line per class for its last blocks, the least urgent class first; then not even that line.
+
+        ``classes``: the blocks that may be merged. ``limit``: what the whole may count.
+        """
+        over = self.whole.total - limit
         for priority in reversed(SET_ASIDE):
-            if self.whole.total <= self.budget or self._merge_class(priority, over):
+            if self.whole.total <= limit or self._merge_class(priority, classes[priority], limit, over):
                 return
         for priority in reversed(SET_ASIDE):
-            over = self.whole.total - self.budget
+            over = self.whole.total - limit
             if over <= 0:
                 return
             self.whole.show_line(priority, shown=False)
-            for i in self._classes[priority]:
+            for i in classes[priority]:
                 self.forms[i] = Form.OMITTED
                 self._step(i, Rule.NO_ROOM_FOR_LINE, over=over)
 
-    def _merge_class(self, priority: int, over: int) -> bool:
+    def _merge_class(self, priority: int, members: Sequence[int], limit: int, over: int) -> bool:
         """Merge blocks of one class from the end of the stream until the whole fits: whether it does."""
-        for i in reversed(self._classes[priority]):
+        for i in reversed(members):
             self.whole.merge(i)
             self.forms[i] = Form.MERGED
             self._step(i, Rule.MERGED, over=over)
             # A line is rendered only where the whole would fit without it.
-            if self.whole.total <= self.budget:
+            if self.whole.total <= limit:
                 self.whole.show_line(priority, shown=True)
-                if self.whole.total <= self.budget:
+                if self.whole.total <= limit:
                     return True
                 self.whole.show_line(priority, shown=False)
-        self.whole.show_line(priority, shown=bool(self._classes[priority]))
-        return self.whole.total <= self.budget
+        self.whole.show_line(priority, shown=bool(members))
+        return self.whole.total <= limit
 
     def give_best_form(self, i: int) -> bool:
         """The first form of the block's ladder that fits, its present one's share being free again.
