@@ -82,7 +82,7 @@ def run(*, quick: bool) -> dict[str, Any]:
     with ExitStack() as stack:
         servers = start_all(stack)
         memory = {"at start": {server.name: server.memory_mb() for server in servers}}
-        for server in servers:  # what is loaded on first use is no part of any row but memory
+        for server in servers:  # what is loaded on first use is not part of any row but memory
             load(server.url, "cold", 1, 0.5, f"first.{server.name}")
         rows = []
         for kind, connections in (

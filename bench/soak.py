@@ -53,7 +53,7 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 GATEWAYS = 2
 SAMPLE_SECONDS = 2.0
-# Most requests at a time: above it the soak waits, for it is no test of how much a gateway can take.
+# Most requests at a time: above it the soak waits, for it is not a test of how much a gateway can take.
 MOST = 400
 # From one fault of the stores to the next, and how long one lasts: in short runs, so that each has its turn.
 BETWEEN_SECONDS, AWAY_SECONDS = 25.0, 8.0

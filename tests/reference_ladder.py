@@ -88,7 +88,7 @@ class Solution:
 def lay_out(
     all_blocks: Sequence[Block], budget: int, count: Callable[[str], int], mode: str
 ) -> tuple[str, list[str]]:
-    """The text and the form of each block that is no annotation. All contents are UTF-8."""
+    """The text and the form of each block that is not an annotation. All contents are UTF-8."""
     keep = [i for i, block in enumerate(all_blocks) if not isinstance(block, AnnotationBlock)]
     resolved = resolve_priorities(all_blocks)
     priorities = [resolved[i] for i in keep]

@@ -6,7 +6,7 @@
 
 Each installation gets an environment of its own and must pass its trial: a command that uses it. The size is
 that of the installed files without bytecode; pip writes bytecode when it installs, which adds about as much
-as there is source. It installs from the package index that pip and uv are set up with, so this is no test.
+as there is source. It installs from the package index that pip and uv are set up with, so this is not a test.
 """
 
 from __future__ import annotations

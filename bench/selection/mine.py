@@ -5,7 +5,7 @@ are the gold.
 
 ``FOLDER`` has clones, bare or not, at any depth up to three. No merges; one to four modified source files;
 at most twelve hunks; messages about releases, typos, dependencies and the like are left out. Tests, docs
-and examples are no gold, unless ``--tests``.
+and examples are not gold, unless ``--tests``.
 """
 
 from __future__ import annotations

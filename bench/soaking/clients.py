@@ -146,7 +146,7 @@ _ANTHROPIC = (
     ("prompt is too long", "context_length_exceeded"),
     ("exceed context limit", "context_length_exceeded"),
     ("broke off the connection", "upstream_broke"),
-    ("is no answer", "upstream_garbled"),
+    ("is not an answer", "upstream_garbled"),
     ("did not answer in time", "upstream_timeout"),
     ("refused the gateway's own key", "upstream_refused_key"),
     ("is busy", "upstream_busy"),

@@ -417,7 +417,7 @@ def text_counter(model: str | None, tokenizer: Counts | None) -> Tokenizer:
         return as_tokenizer(tokenizer)  # type: ignore[arg-type]  # not None
     found = _counters(model, tokenizer).tokenizer
     if found is None:
-        raise TokenizerError("what is named counts requests, not texts. Give messages, or a tokenizer.")
+        raise TokenizerError("this model counts requests, not texts. Give messages, or name a tokenizer.")
     return found
 
 
@@ -428,7 +428,7 @@ def _counters(model: str | None, tokenizer: Counts | None) -> Counters:
 
 
 def counter_of_model(name: str) -> RequestCounter | None:
-    """Who counts requests to the model of that name; None where it is no model's."""
+    """Who counts requests to the model of that name; None where it is not a model's."""
     return _counters(name, None).counter if _is_model(name) else None
 
 

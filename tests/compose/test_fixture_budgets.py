@@ -16,7 +16,7 @@ FIXTURES = Path(__file__).parents[1] / "conformance" / "lcp"
 NAMES = sorted(
     path.parent.relative_to(FIXTURES).as_posix()
     for path in FIXTURES.rglob("payload.bcp")
-    if path.parent.name != "trailing_data"  # which is no pack
+    if path.parent.name != "trailing_data"  # which is not a pack
 )
 
 

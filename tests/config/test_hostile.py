@@ -148,7 +148,7 @@ def test_a_variable_that_is_no_setting_is_told_of_and_stops_nothing(tmp_path: Pa
     found = load(tmp_path, {**ALONE, "TOKENBOX_MODLE": KEY, "TOKENBOX_MODEL": "m"})
     assert found.value("model") == "m"
     assert found.problems == (
-        "the environment has TOKENBOX_MODLE, which is no setting. Did you mean TOKENBOX_MODEL?",
+        "the environment has TOKENBOX_MODLE, which is not a setting. Did you mean TOKENBOX_MODEL?",
     )
 
 

@@ -317,7 +317,7 @@ def test_a_strategy_must_fit_the_chunks(project: Path) -> None:
             ctx.pack(["a"], 100, strategy=bad, model="tiny")  # type: ignore[arg-type]
     with pytest.raises(StrategyFailed, match="cannot be imported: ModuleNotFoundError"):
         ctx.pack(["a"], 100, strategy="nowhere:function", model="tiny")
-    with pytest.raises(UnknownStrategy, match="is no function"):
+    with pytest.raises(UnknownStrategy, match="is not a function"):
         ctx.pack(["a"], 100, strategy="os:sep", model="tiny")
 
 

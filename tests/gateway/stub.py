@@ -185,7 +185,7 @@ async def ends_early(request: web.Request, body: dict[str, Any]) -> web.StreamRe
 
 
 async def bad_event(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-    """An event that is no whole JSON, between two that are; of a whole answer, no JSON at its end."""
+    """An event that is not whole JSON, between two that are; of a whole answer, no JSON at its end."""
     answer = await begin_fault(request, body)
     if body.get("stream"):
         await answer.write(

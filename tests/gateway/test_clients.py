@@ -134,7 +134,7 @@ def test_too_large_and_too_many(gateway: RunningGateway, key: str) -> None:
         assert answer.startswith(b"HTTP/1.1 431 ")
         assert b'"headers_too_large"' in answer
     with raw(gateway) as client:
-        client.sendall(b"\x16\x03\x01 this is no HTTP\r\n\r\n")
+        client.sendall(b"\x16\x03\x01 this is not HTTP\r\n\r\n")
         answer = read_all(client)
         assert answer.startswith(b"HTTP/1.1 400 ")
         assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "invalid_http"

@@ -128,7 +128,7 @@ HOSTILE = {
     "no model": b'{"messages": [], "input": "", "prompt": ""}',
     "surrogate in a text": b'{"model": "m", "messages": [{"role": "user", "content": "\\ud800 \\udfff"}],'
     b' "input": "\\ud800", "prompt": "\\udfff", "content": "\\ud800"}',
-    "tools are no list": b'{"model": "m", "messages": [], "input": "", "prompt": "", "tools": true}',
+    "tools are not a list": b'{"model": "m", "messages": [], "input": "", "prompt": "", "tools": true}',
     "types that are lists": b'{"model": "m", "prompt": "", "messages": [{"role": ["x"], "content": '
     b'[{"type": ["x"], "text": "hi"}]}], "input": [{"type": ["x"], "role": {}, "content": [{"type": []}]}]}',
     "model is a number": b'{"model": 7, "messages": [], "input": "", "prompt": ""}',

@@ -126,7 +126,7 @@ def test_a_slow_head_is_an_error_and_a_silent_connection_is_closed(gateway: Runn
 
 @pytest.mark.slow
 def test_bytes_that_are_no_head_keep_no_connection(gateway: RunningGateway) -> None:
-    """After an answer, whoever sends a byte now and then is no client that keeps its connection."""
+    """After an answer, whoever sends a byte now and then is not a client that keeps its connection."""
     with connect(gateway) as lines, connect(gateway) as body:
         lines.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
         # Without a key it is refused before its body is read.

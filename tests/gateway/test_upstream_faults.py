@@ -120,7 +120,7 @@ def test_a_fault_before_the_answer_is_an_error_of_the_protocol(
     answer = gateway.post(path, body_for(path, fault, stream=stream))
     assert answer.status == status, answer.data
     if path == "/v1/messages" and code == "rate_limit_exceeded":
-        code = "upstream_error"  # an error in OpenAI's shape is no error of Anthropic's
+        code = "upstream_error"  # an error in OpenAI's shape is not an error of Anthropic's
     error = check_error(path, answer.json)
     assert error.get("code", code) == code
     assert "<html>" not in error["message"]

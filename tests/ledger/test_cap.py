@@ -83,7 +83,7 @@ def test_what_is_not_known_is_refused_with_a_remedy_or_allowed(
 
 def test_unpriced_calls_so_far_are_refused_or_allowed() -> None:
     spent = Totals.of(Call("a", NOON, "llama-3").end(NOON, Usage(5, 5), None))
-    with pytest.raises(CostCapUnknown, match="the cost of 1 call so far is not known") as caught:
+    with pytest.raises(CostCapUnknown, match="the cost of 1 call so far is unknown") as caught:
         cap_at_dollars(Decimal(2), spent, "haiku", BIG)
     assert caught.value.details == {"unknown": "spent", "calls": 1, "cap": "2"}
     assert cap_at_dollars(Decimal(2), spent, "haiku", BIG, unpriced=Unpriced.ALLOW) == Decimal("1.75")

@@ -49,7 +49,7 @@ def talk(
 
 
 async def call(client: Client, tool: str, /, **arguments: object) -> list[str]:
-    """The texts of an answer that is no failure."""
+    """The texts of an answer that is not a failure."""
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result.content
     return texts(result)

@@ -28,7 +28,7 @@ def test_paths_that_lead_out_are_refused(project: Path, mode: str) -> None:
     (project / "file-link").symlink_to(outside / "secret.txt")
     (project / "loop").symlink_to(project / "loop")
     (project / "inner").symlink_to(project / "src")
-    (project / "\udcff").write_text("a name that is no UTF-8")
+    (project / "\udcff").write_text("a name that is not UTF-8")
     paths = [
         "..",
         "../outside",
@@ -91,7 +91,7 @@ def test_without_roots_nothing_is_read(project: Path, mode: str) -> None:
         for path in (".", str(project), "/", ""):
             assert await failure(client, "pack", path=path) == "no_roots"
             assert await failure(client, "verify", path=path) == "no_roots"
-        await call(client, "count", text="what is no file needs no roots")
+        await call(client, "count", text="what is not a file needs no roots")
 
     talk(make_server(Desk()), refused, mode=mode)
     talk(make_server(Desk()), refused, roots=[], mode=mode)

@@ -51,11 +51,11 @@ def test_by_standard_input_and_output(project: Path, mode: str) -> None:
 
 
 def test_standard_output_has_only_the_protocol(project: Path) -> None:
-    """Whatever goes wrong: lines that are no JSON, a tool that has a bug, a client that leaves."""
+    """Whatever goes wrong: lines that are not JSON, a tool that has a bug, a client that leaves."""
     lines = [
         json.dumps(initialize()),
         json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}),
-        "this is no JSON",
+        "this is not JSON",
         '{"jsonrpc": "2.0", "id": ',
         "[" * 5_000,
         "\x00\x01",
@@ -99,7 +99,7 @@ def test_standard_output_has_only_the_protocol(project: Path) -> None:
     assert "path is missing" in answers[2]["result"]["content"][0]["text"]
     assert answers[3]["error"]["code"] == -32601
     assert answers[4]["error"]["code"] == -32602
-    assert 5 not in answers  # to the SDK a lone surrogate is no JSON
+    assert 5 not in answers  # to the SDK a lone surrogate is not JSON
     assert answers[6]["result"] == {}
 
 
@@ -223,7 +223,7 @@ def test_a_token_is_asked_for(project: Path) -> None:
         (["--http", "--root", ".", "--host", "0.0.0.0"], "TOKENBOX_MCP_TOKEN"),
         (["--http", "--root", ".", "--host", "10.1.2.3"], "TOKENBOX_MCP_TOKEN"),
         (["--http", "--root", ".", "--host", "no such name"], "TOKENBOX_MCP_TOKEN"),
-        (["--root", "nothing-there"], "is no folder"),
+        (["--root", "nothing-there"], "is not a folder"),
     ],
 )
 def test_what_is_not_safe_is_not_started(options: list[str], says: str) -> None:

@@ -1,4 +1,4 @@
-"""What a folder can have in it that is no ordinary file. Nothing hangs, nothing is lost without a word."""
+"""What a folder can have in it that is not an ordinary file. Nothing hangs, nothing is lost without a word."""
 
 from __future__ import annotations
 

@@ -81,4 +81,4 @@ def test_names() -> None:
     other = Markup(**{name: getattr(MINIMAL, name) for name in MINIMAL.__slots__})
     with pytest.raises(RenderError, match="already"):
         register_renderer(other)
-    register_renderer(MINIMAL)  # the same again is no conflict
+    register_renderer(MINIMAL)  # the same again is not a conflict

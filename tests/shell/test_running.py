@@ -113,7 +113,7 @@ def test_a_folder_that_is_gone_is_said(shell: Shell, tmp_path: Path) -> None:
     ran = shell.run("pwd")
     assert (ran.status, readable(ran.output)) == (
         127,
-        f"{tmp_path}/gone is no folder any more: cd to another.\n",
+        f"{tmp_path}/gone is not a folder any more: cd to another.\n",
     )
     shell.place = Place(str(tmp_path), shell.place.variables)
     assert shell("pwd") == f"{tmp_path}\n"
@@ -147,7 +147,7 @@ def test_an_output_is_cut_in_the_middle_and_says_so(shell: Shell) -> None:
 def test_binary_and_empty_outputs_are_said(shell: Shell) -> None:
     count = get("chars4")
     assert offer(shell.run("head -c 100 /dev/zero"), 60, count, str).text == (
-        "$ head -c 100 /dev/zero\n[100 bytes that are no text]"
+        "$ head -c 100 /dev/zero\n[100 bytes that are not text]"
     )
     assert offer(shell.run("true"), 60, count, str).text == "$ true\n[no output]"
 

@@ -352,7 +352,7 @@ def test_open_bundle_anywhere(written: tuple[str, Path], tmp_path: Path) -> None
     with pytest.raises(BundleInvalid, match="cannot be read"):
         open_bundle(tmp_path / "missing")
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(BundleInvalid, match="no regular file"):
+    with pytest.raises(BundleInvalid, match="not a regular file"):
         open_archive(tmp_path / "pipe")
 
 

@@ -147,7 +147,7 @@ def test_what_somebody_else_wrote_is_an_error_of_ours(tmp_path: Path) -> None:
         store.calls.record(STARTED)
         with store.database.writing() as transaction:
             transaction.change("UPDATE tokenbox_calls SET outcome = 'perhaps'")
-        with pytest.raises(StoreDamaged, match="Somebody else has written it"):
+        with pytest.raises(StoreDamaged, match="Another program wrote it"):
             store.calls.get("a")
 
 

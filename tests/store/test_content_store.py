@@ -70,7 +70,7 @@ def test_a_pipe_in_the_place_of_a_file_does_not_hang(tmp_path: Path) -> None:
     path = tmp_path / DIGEST.hex()[:2] / DIGEST.hex()[2:]
     path.parent.mkdir()
     os.mkfifo(path)
-    with pytest.raises(ContentStoreError, match="no regular file"):
+    with pytest.raises(ContentStoreError, match="not a regular file"):
         DirectoryStore(tmp_path).get(DIGEST)
 
 

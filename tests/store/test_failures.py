@@ -226,7 +226,7 @@ def test_the_database_of_another_program_is_not_touched(tmp_path: Path) -> None:
 def test_what_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for place in (tmp_path, tmp_path / "pipe", "/dev/null", Path(sys.executable) / "x.db"):
-        with pytest.raises(StoreUnavailable, match=r"it cannot be opened|is no regular file"):
+        with pytest.raises(StoreUnavailable, match=r"it cannot be opened|is not a regular file"):
             open_store(place)
 
 
@@ -248,7 +248,7 @@ def test_an_older_store_is_brought_up_to_date(store: Store, where: str) -> None:
 
     def broken_step(transaction: Transaction) -> None:
         transaction.change("CREATE TABLE tokenbox_half (a BIGINT)")
-        transaction.change("this is no SQL")
+        transaction.change("this is not SQL")
 
     with pytest.raises(StoreError, match="syntax error"):
         migrate(store.database, (*MIGRATIONS, next_step, broken_step))
@@ -367,7 +367,7 @@ def test_an_address_that_does_not_parse_is_not_repeated(address: str) -> None:
 
 
 def test_other_databases_are_refused() -> None:
-    with pytest.raises(StoreUnavailable, match="mysql:// is no database that tokenbox can use"):
+    with pytest.raises(StoreUnavailable, match="mysql:// is not a database that tokenbox can use"):
         open_store("mysql://ada:hunter2@host/x")
 
 

@@ -172,7 +172,7 @@ def test_a_name_is_taken_once(store: Store, session: Session) -> None:
 
 @pytest.mark.parametrize("name", ["", " a", "a\n", "a\0", "x" * 501, "\ud800"])
 def test_what_is_no_name(store: Store, name: str) -> None:
-    with pytest.raises(InvalidSession, match="is no name for a session"):
+    with pytest.raises(InvalidSession, match="is not a name for a session"):
         store.sessions.create("a", name, NOON)
 
 
@@ -207,7 +207,7 @@ def test_what_is_no_turn(turn: Callable[[], Turn]) -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), {1, 2}, b"bytes"])
 def test_what_json_cannot_say_is_refused_and_nothing_written(session: Session, value: object) -> None:
-    with pytest.raises(InvalidSession, match="nothing that JSON can say"):
+    with pytest.raises(InvalidSession, match="cannot be written as JSON"):
         session.append(said("four"), Turn({"role": "user", "content": value}, NOON))
     assert texts(session) == ["one", "two", "three"]
     session.append(said("four"))

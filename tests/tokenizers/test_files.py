@@ -142,7 +142,7 @@ def test_a_word_piece_vocabulary_has_no_cuts(tmp_path: Path) -> None:
         (b'{"model": {"type": "BPE", "dropout": 0.1, "vocab": {}, "merges": []}}', "random"),
         (b'{"model": "\xff"}', "not UTF-8"),
         (b'{"a":' * 100_000, "not whole JSON"),
-        (b'{"vocab": [], "config": {}}', "no whole tekken"),
+        (b'{"vocab": [], "config": {}}', "not a complete tekken"),
     ],
 )
 def test_damaged_json_is_refused(data: bytes, says: str, tmp_path: Path) -> None:
@@ -343,7 +343,7 @@ def test_a_damaged_sentencepiece_model_is_refused(piece_model: Path, tmp_path: P
     data = piece_model.read_bytes()
     for damaged in (b"", data[:1000], b"\n" + bytes(100), b"\n\xff\xff\xff\xff\x0f"):
         (tmp_path / "x.model").write_bytes(damaged)
-        fails(tmp_path / "x.model", "no whole SentencePiece")
+        fails(tmp_path / "x.model", "not a complete SentencePiece")
     fails(piece_model, "no pattern", pattern="gpt2")
 
 
@@ -396,7 +396,7 @@ def test_a_gguf_counts_as_the_tokenizer_it_was_made_of(
     assert tokenizer.identity.name == "model"
     for text in TEXTS:
         if "'ſ" in text and pattern is not None:
-            continue  # llama.cpp's own patterns fold no case, so this is no contraction there
+            continue  # llama.cpp's own patterns fold no case, so this is not a contraction there
         tokens = expected(trained[pattern], text)
         assert tokenizer.encode(text) == tokens
         assert tokenizer.count(text) == len(tokens)
@@ -511,7 +511,7 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.tiktoken").write_bytes(b"\x00\xff" * 100)
     fails(tmp_path / "x.tiktoken", "line 1", pattern="gpt2")
     os.mkfifo(tmp_path / "pipe")
-    fails(tmp_path / "pipe", "no regular file")
+    fails(tmp_path / "pipe", "not a regular file")
     with pytest.raises(VocabularyError, match="cannot be read"):
         open_vocabulary("a\0b")
 

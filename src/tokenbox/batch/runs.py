@@ -123,7 +123,7 @@ def run(
     evidence of the whole run.
 
     Raises :class:`~tokenbox.batch.errors.BatchError`, ``MissingExtra``, and what the model or the tokenizer
-    raises. A row that fails is no error: its result says why.
+    raises. A row that fails is not an error: its result says why.
     """
     options = RunOptions() if options is None else options
     source, output = os.fspath(source), os.fspath(output)

@@ -80,7 +80,7 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Sharded:
-    """An input, planned. ``skipped``: files of its folder that are no rows."""
+    """An input, planned. ``skipped``: files of its folder that are not rows."""
 
     format: Format
     shard_size: int

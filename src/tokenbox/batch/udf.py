@@ -50,7 +50,7 @@ class Compile:
         return tuple(f"{self.prefix}{name}" for name in shown)
 
     def __call__(self, batch: Any) -> Any:  # noqa: ANN401  # of whichever library
-        """The batch with its results. Raises :class:`RowError` for what is no batch."""
+        """The batch with its results. Raises :class:`RowError` for what is not a batch."""
         kind = type(batch).__module__.partition(".")[0]
         if kind == "pyarrow" and hasattr(batch, "append_column"):
             return self._table(batch)

@@ -105,7 +105,7 @@ class Job:
     def after_kill(self, mark: Mark | None) -> Job:
         """The job for the next worker, once the last one was killed at ``mark``.
 
-        Raises :class:`WorkersFailed` where it is no row that kills them.
+        Raises :class:`WorkersFailed` where it is not a row that kills them.
         """
         rows = range(mark.first, mark.last) if mark is not None else range(0)
         strikes = dict(self.strikes)

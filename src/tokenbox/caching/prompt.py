@@ -17,7 +17,7 @@ from tokenbox.content.message import InvalidMessage
 from tokenbox.content.request import Api
 
 MARKS: Final = frozenset(("cache_control", "prompt_cache_breakpoint"))
-"""Keys of a block that mark a breakpoint. They are no part of the prompt."""
+"""Keys of a block that mark a breakpoint. They are not part of the prompt."""
 
 
 class Layer(IntEnum):
@@ -33,7 +33,7 @@ class Span:
     """One tool, or one block of the system prompt or of a message.
 
     ``place`` is its path in the request. ``message`` is the place of its message in the list, None for what
-    is no message. ``value`` is the block without marks, ``text`` what the cache compares.
+    is not a message. ``value`` is the block without marks, ``text`` what the cache compares.
     """
 
     layer: Layer

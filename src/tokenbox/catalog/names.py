@@ -70,7 +70,7 @@ def first_party(name: str) -> str | None:
 
 
 class InvalidModelName(TokenboxError):
-    """What was given as the name of a model is no text."""
+    """What was given as the name of a model is not text."""
 
     code = "invalid_model_name"
 

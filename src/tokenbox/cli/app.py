@@ -109,7 +109,7 @@ def _invoke(arguments: list[str]) -> int:
 
 
 def _needed(first: str) -> Sequence[str]:
-    """The commands to load for arguments that begin so: all for help, and for what is no command."""
+    """The commands to load for arguments that begin so: all for help, and for what is not a command."""
     if first == "--version":
         return ()
     return [first] if first in COMMANDS else tuple(COMMANDS)

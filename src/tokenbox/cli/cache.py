@@ -98,7 +98,7 @@ def _requests(file: str) -> list[dict[str, Any]]:
     for number, body in enumerate(bodies):
         if not isinstance(body, dict):
             raise UsageProblem(
-                f"{file}: request {number + 1} is no JSON object. A request is as it is sent: "
+                f"{file}: request {number + 1} is not a JSON object. A request is as it is sent: "
                 '{"model": "...", "messages": [...]}.'
             )
     return bodies

@@ -224,7 +224,7 @@ def _call(line: str, shown: str, number: int) -> Call:
     try:
         return Call.from_dict(json.loads(line))
     except (LedgerError, ValueError, RecursionError) as error:
-        said = error.message if isinstance(error, LedgerError) else f"the line is no JSON: {error}."
+        said = error.message if isinstance(error, LedgerError) else f"the line is not JSON: {error}."
         raise InvalidCall(
             f"{shown}:{number}: {said} Nothing was imported.", file=shown, line=number
         ) from None

@@ -222,7 +222,7 @@ def status(
 
     with reporting(as_json=as_json):
         if not url.startswith(("http://", "https://")):
-            raise UsageProblem(f"{url[:60]!r} is no address such as http://127.0.0.1:8640.")
+            raise UsageProblem(f"{url[:60]!r} is not an address such as http://127.0.0.1:8640.")
         try:
             with urlopen(f"{url.rstrip('/')}/readyz", timeout=10) as answer:  # noqa: S310  # checked above
                 found = json.load(answer)

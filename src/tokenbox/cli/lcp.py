@@ -149,7 +149,7 @@ def encode(
     """
     with reporting():
         if output is None and terminal.is_seen():
-            raise UsageProblem("a .bcp pack is no text for a terminal. Name a file with -o, or use a pipe.")
+            raise UsageProblem("a .bcp pack is not text for a terminal. Name a file with -o, or use a pipe.")
         from tokenbox.folder.manifest import read_manifest  # noqa: PLC0415
         from tokenbox.lcp.encoder import encode_entries  # noqa: PLC0415  # only who writes packs needs it
 

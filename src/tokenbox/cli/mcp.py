@@ -86,5 +86,5 @@ def _folder(path: str) -> str:
     """The folder without links. Raises :class:`UsageProblem`."""
     real = Path(path).resolve()
     if not real.is_dir():
-        raise UsageProblem(f"--root {path} is no folder.")
+        raise UsageProblem(f"--root {path} is not a folder.")
     return str(real)

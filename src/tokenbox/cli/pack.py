@@ -117,7 +117,7 @@ class PackChoices:
         if (self.tree or self.check) and self.output is not None:
             raise UsageProblem(f"{views[0]} writes no pack. Leave out -o.")
         if self.text_format is Format.BCP and not views and self.output is None and terminal.is_seen():
-            raise UsageProblem("a .bcp pack is no text for a terminal. Name a file with -o, or use a pipe.")
+            raise UsageProblem("a .bcp pack is not text for a terminal. Name a file with -o, or use a pipe.")
         self._verify_ways_out(views)
         if self.explain and self.output == STDIN:
             raise UsageProblem("--explain and -o - both go to standard output. Name a file for the text.")

@@ -227,7 +227,7 @@ def export(
         from tokenbox.proof.archive import archived, entries  # noqa: PLC0415
 
         if output is None and (as_json or terminal.is_seen()):
-            raise UsageProblem("an archive is no text. Name a file with -o, or use a pipe.")
+            raise UsageProblem("an archive is not text. Name a file with -o, or use a pipe.")
         files, bundle_id = found(bundle, folder)
         manifest = _verified(files, bundle_id)
         data = b"".join(archived(manifest.id, entries(files)))

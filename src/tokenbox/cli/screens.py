@@ -77,7 +77,7 @@ class PipeScreen:
         self._write(safe(text), flush=True)
 
     def reasoning(self, text: str) -> None:
-        """Not shown: it is no part of the answer."""
+        """Not shown: it is not part of the answer."""
 
     def answer_ends(self) -> None:
         self._finish_line()

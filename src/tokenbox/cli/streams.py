@@ -27,7 +27,7 @@ class ReaderGoneError(Exception):
 
 
 class UnreadableInput(TokenboxError):
-    """A file or standard input is no readable text. ``details`` has ``file`` and maybe ``byte``, from 0."""
+    """A file or standard input is not readable text. ``details`` has ``file`` and maybe ``byte``, from 0."""
 
     code = "input_unreadable"
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _BATCH = 8_000_000
 # Characters up to a cut beyond which a form is simply counted.
 _MAX_WINDOW = 4096
-# What is no text is shown by no tokenizer; the reference takes four bytes for a token.
+# What is not text is shown by no tokenizer; the reference takes four bytes for a token.
 _BYTES_PER_TOKEN = 4
 
 
@@ -160,7 +160,7 @@ class BlockForms:
         block = self.blocks[i]
         if form is Form.SUMMARY and block.summary is not None:
             return self.markup.summary(block, block.summary)
-        # An image that is no text cannot be shown to a model that reads text.
+        # An image that is not text cannot be shown to a model that reads text.
         if form is Form.PLACEHOLDER or not shows_content(block):
             return self.markup.placeholder(block, self.content_sizes[i])
         return self.markup.full(block)
@@ -183,7 +183,7 @@ class BlockForms:
 
 
 def shows_content(block: Block) -> bool:
-    """Whether the full form shows the content: not that of an image which is no text."""
+    """Whether the full form shows the content: not that of an image which is not text."""
     return not isinstance(block, ImageBlock) or is_text(block)
 
 

@@ -437,7 +437,7 @@ def checked_blocks(blocks: object) -> list[Block]:
     given = list(blocks)
     for place, block in enumerate(given):
         if not isinstance(block, Block):
-            raise RenderError(f"blocks[{place}] is no block, but {type(block).__name__}.", index=place)
+            raise RenderError(f"blocks[{place}] is not a block, but {type(block).__name__}.", index=place)
     return given
 
 

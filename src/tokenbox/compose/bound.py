@@ -87,7 +87,7 @@ class Bound:
     def value(self, value: Frozen, *, media: bool = False) -> int:
         """Of a JSON value that is shown in whatever form: its strings, keys and numbers.
 
-        ``media``: its contents may hold images and files, which are no text.
+        ``media``: its contents may hold images and files, which are not text.
         """
         texts: list[str] = []
         allowance = 0

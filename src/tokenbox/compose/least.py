@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tokenbox.tokenizers.protocol import Tokenizer
 
-# The types of parts that are no text, and where they have their payload.
+# The types of parts that are not text, and where they have their payload.
 _IMAGES: Final = frozenset(("image_url", "input_image", "image"))
 _AUDIO: Final = frozenset(("input_audio", "audio"))
 _FILES: Final = frozenset(("file", "input_file", "document"))

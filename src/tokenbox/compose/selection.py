@@ -108,7 +108,7 @@ class Chunk:
 
 
 def _score(value: Any, number: int) -> float | Fraction | None:  # noqa: ANN401  # whatever is given
-    """A chunk's own worth. Raises :class:`InvalidContent` for what is no finite number."""
+    """A chunk's own worth. Raises :class:`InvalidContent` for what is not a finite number."""
     try:
         # Texts are none, for "1e999999999" has a billion digits.
         return None if value is None else Fraction(value if not isinstance(value, str) else math.nan)
@@ -179,7 +179,7 @@ class Selection:
 
 
 def check_query(query: object) -> None:
-    """Raise :class:`InvalidContent` for a query that is no text."""
+    """Raise :class:`InvalidContent` for a query that is not text."""
     if query is not None and not isinstance(query, str):
         raise InvalidContent(f"a query is a text, not {type(query).__name__}.")
 

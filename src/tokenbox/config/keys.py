@@ -21,7 +21,7 @@ KeyName = tuple[str, ...]
 
 ANY = "*"
 ENVIRONMENT_PREFIX = "TOKENBOX_"
-# Variables that are no keys: they say where files are.
+# Variables that are not keys: they say where files are.
 OTHER_VARIABLES = frozenset(("TOKENBOX_USER_CONFIG", "TOKENBOX_CACHE_DIR"))
 
 
@@ -295,7 +295,7 @@ def _quoted(part: str) -> str:
 
 
 def parse_key(text: str) -> KeyName | None:
-    """The key that ``text`` names, as TOML writes keys. None: it is no key at all."""
+    """The key that ``text`` names, as TOML writes keys. None: it is not a key at all."""
     try:
         found: object = tomllib.loads(f"{text}=0") if "\n" not in text and "#" not in text else None
     except (tomllib.TOMLDecodeError, RecursionError, ValueError):

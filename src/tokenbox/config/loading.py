@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from tokenbox.config.places import Project
 
-# All variables begin alike, so that less than this is no likeness.
+# All variables begin alike, so that less than this is not a likeness.
 _NEAR = 0.85
 
 
@@ -89,7 +89,7 @@ def _flags(flags: Mapping[str, object], folder: Path) -> dict[KeyName, Setting]:
 
 
 def _environment(env: Mapping[str, str], folder: Path, problems: list[str]) -> dict[KeyName, Setting]:
-    """What the variables say. An empty one says nothing; one of ours that is no setting is told of."""
+    """What the variables say. An empty one says nothing; one of ours that is not a setting is told of."""
     known = by_variable()
     found = {}
     for variable, text in env.items():
@@ -99,7 +99,7 @@ def _environment(env: Mapping[str, str], folder: Path, problems: list[str]) -> d
         if row is None:
             near = difflib.get_close_matches(variable[:100], known, 1, _NEAR)
             hint = f"Did you mean {near[0]}?" if near else "tokenbox config shows all settings."
-            problems.append(f"the environment has {variable[:100]}, which is no setting. {hint}")
+            problems.append(f"the environment has {variable[:100]}, which is not a setting. {hint}")
         else:
             origin = Origin(Level.ENVIRONMENT, variable)
             found[row.parts] = _checked(row, row.parts, text, origin, folder)

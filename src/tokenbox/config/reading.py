@@ -52,7 +52,7 @@ _VOCABULARIES = (".tiktoken", ".json", ".model", ".gguf")
 def mentions_us(pyproject: Path) -> bool:
     """Whether a pyproject.toml has a ``[tool.tokenbox]``.
 
-    One that is no TOML counts if it seems to have one: reading it then says what is wrong.
+    One that is not TOML counts if it seems to have one: reading it then says what is wrong.
     """
     try:
         data = read_bytes(pyproject, str(pyproject), MAX_BYTES, "")
@@ -174,7 +174,7 @@ def name_of(text: str) -> KeyName:
     name = parse_key(text)
     if name is None:
         raise ConfigError(
-            f"{text[:60]!r} is no key. Keys are written as policy.headroom, or as "
+            f"{text[:60]!r} is not a key. Keys are written as policy.headroom, or as "
             'models."gpt-5.1".max_ctx with a name that has dots.',
             code=Code.UNKNOWN_KEY,
             key=text[:60],
@@ -231,7 +231,7 @@ def refuse_secrets(said: str, value: object, origin: Origin) -> None:
     named = last in _SECRET_NAMES and not isinstance(value, Mapping)
     if named or any(isinstance(text, str) and looks_secret(text) for text in texts):
         raise ConfigError(
-            f"{said} seems to hold a key, and settings are no place for one: they are shown and shared. "
+            f"{said} seems to hold a key, and settings are not a place for one: they are shown and shared. "
             'Put it in an environment variable and name that: key_env = "OPENAI_API_KEY"; or in the keyring, '
             'and name its entry: keyring = "openai". A key that was committed should be replaced.',
             code=Code.SECRET,

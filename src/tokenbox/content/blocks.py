@@ -285,7 +285,7 @@ def resolve_priorities(blocks: Sequence[Block]) -> list[Priority]:
     """The priority of each block, annotations included (lcp-wire 4.4).
 
     Of several priority annotations for one target the last in the stream wins. A target that is not there
-    and a value that is no priority say nothing. Default: normal.
+    and a value that is not a priority say nothing. Default: normal.
     """
     priorities = [Priority.NORMAL] * len(blocks)
     for block in blocks:

@@ -171,7 +171,7 @@ def _frozen(given: Mapping[str, Any]) -> Frozen:
 
 
 def _of_responses(kind: str, given: Mapping[str, Any]) -> Item:
-    """An item that is no message. Reasoning and calls belong to one turn of the assistant."""
+    """An item that is not a message. Reasoning and calls belong to one turn of the assistant."""
     raw = freeze_object(given, "item")
     identifier = given.get("call_id") or given.get("id")
     if kind == "reasoning":

@@ -67,7 +67,7 @@ _LANGCHAIN_ROLES: Final = {
 def _of_langchain(value: Any) -> Given:  # noqa: ANN401  # an object of a library
     role = _LANGCHAIN_ROLES.get(value.type) or getattr(value, "role", None)
     if role is None:
-        raise InvalidMessage(f"LangChain's {type(value).__name__} is no message that is sent.")
+        raise InvalidMessage(f"LangChain's {type(value).__name__} is not a message that is sent.")
     calls = [_call(call.get("id"), call["name"], call.get("args", {})) for call in _calls_of(value)]
     message: dict[str, Any] = {
         "role": role,

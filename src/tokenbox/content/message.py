@@ -28,7 +28,7 @@ class UndeclaredCost(TokenboxError):
 
 
 class Role(StrEnum):
-    """Who speaks. System and developer messages are no part of the window."""
+    """Who speaks. System and developer messages are not part of the window."""
 
     SYSTEM = "system"
     DEVELOPER = "developer"
@@ -182,7 +182,7 @@ class Message:
 
     @property
     def media(self) -> tuple[Part, ...]:
-        """Its parts that are no text."""
+        """Its parts that are not text."""
         if self.content is None or isinstance(self.content, str):
             return ()
         return tuple(part for part in self.content if part.kind is not PartKind.TEXT)
@@ -232,7 +232,7 @@ def check_tools(tools: object) -> None:
     for index, tool in enumerate(tools):
         if not isinstance(tool, Mapping):
             raise InvalidMessage(
-                f'tools[{index}] is no tool such as {{"type": "function", "function": {{"name": "f"}}}}, but '
+                f'tools[{index}] is not a tool such as {{"type": "function", "function": {{"name": "f"}}}}, but '
                 f"{type(tool).__name__}.",
                 index=index,
             )
@@ -244,7 +244,7 @@ def freeze_object(value: Mapping[str, object], where: str, depth: int = 0) -> Ob
     pairs: list[tuple[str, Frozen]] = []
     for key, item in value.items():
         if key.__class__ is not str:
-            raise InvalidMessage(f"{where} has a key that is no text: {key!r:.60}.")
+            raise InvalidMessage(f"{where} has a key that is not text: {key!r:.60}.")
         if item.__class__ is str:
             _check_text(item, f"{where}.{key}")
             pairs.append((key, item))
@@ -276,7 +276,7 @@ def _freeze(value: object, where: str, depth: int) -> Frozen:
         return tuple(_freeze(item, f"{where}[{place}]", depth + 1) for place, item in enumerate(value))
     if (number := whole(value)) is not None:
         return number
-    raise InvalidMessage(f"{where} is {type(value).__name__}, which is no JSON.")
+    raise InvalidMessage(f"{where} is {type(value).__name__}, which is not JSON.")
 
 
 def _check_text(text: Any, where: str) -> None:  # noqa: ANN401  # a str or a subclass
@@ -342,7 +342,7 @@ def _part(part: Frozen, place: int) -> Part:
     known = _PARTS.get(kind) if isinstance(kind, str) else None
     if not isinstance(part, Object) or known is None:
         raise InvalidMessage(
-            f'content[{place}] is no part such as {{"type": "text", "text": "hi"}}; '
+            f'content[{place}] is not a part such as {{"type": "text", "text": "hi"}}; '
             f"the types are {', '.join(_PARTS)}."
         )
     if known[0] is PartKind.TEXT:

@@ -74,7 +74,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class ContextItem:
-    """One thing that is sent. ``number`` is None for what is no message: tools, and what primes the reply.
+    """One thing that is sent. ``number`` is None for what is not a message: tools, and what primes the reply.
 
     ``age`` is in exchanges: 0 for the present one.
     """

@@ -208,7 +208,7 @@ def capabilities(query: str = "", *, config: Config | None = None) -> list[Model
     """What models can do: those of the settings first, then those of the catalog that ``query`` may mean.
 
     Of an empty query, all models of the catalog under the names their makers give them. Raises
-    ``InvalidPolicy`` for a query that is no text.
+    ``InvalidPolicy`` for a query that is not text.
     """
     if not isinstance(query, str):
         raise InvalidPolicy(f"a query is a model's name, or words of it, not {query!r:.60}.", field="query")

@@ -37,7 +37,7 @@ class Files:
         """Where the file ``name`` really is. Raises :class:`FileProblemError` if it may not be used."""
         if "\0" in name:
             raise FileProblemError(
-                Code.FILE_MISSING, f"{shorten(name)} is no file name: it holds a zero byte."
+                Code.FILE_MISSING, f"{shorten(name)} is not a file name: it holds a zero byte."
             )
         resolved = os.path.realpath(self._base / name)
         if not self._allow_outside and not Path(resolved).is_relative_to(self._root):

@@ -83,7 +83,7 @@ def read_document(path: str | Path, *, allow_outside: bool = False) -> LayoutDoc
         text = decode(data, path.name)
     except FileProblemError as problem:
         raise Source(None, name).error(problem.code, (), problem.message, **problem.details) from None
-    # Some editors begin a file with a byte order mark. Here it is no part of any content.
+    # Some editors begin a file with a byte order mark. Here it is not part of any content.
     text = text.removeprefix("\ufeff")
     return parse_text(text, path.suffix, base=path.parent, name=name, allow_outside=allow_outside)
 
@@ -122,8 +122,8 @@ def parse_document(
 
 
 def _unknown_format(suffix: str, name: str | None) -> DocumentError:
-    has = f"the suffix {shorten(suffix)} is none" if suffix else "a name without a suffix is not"
-    message = f"{has} of a layout document. Known are {', '.join(FORMATS)}."
+    what = f"the suffix {shorten(suffix)} is not that" if suffix else "a name without a suffix is not that"
+    message = f"{what} of a layout document. Known suffixes are {', '.join(FORMATS)}."
     return DocumentError(message, file=name, code=Code.UNKNOWN_FORMAT.value, known=list(FORMATS))
 
 

@@ -37,7 +37,7 @@ _WHY = {
 
 @dataclass(frozen=True, slots=True)
 class Odd:
-    """A plain scalar that YAML 1.1 and 1.2 do not read alike, or that is no value of a layout document.
+    """A plain scalar that YAML 1.1 and 1.2 do not read alike, or that is not a value of a layout document.
 
     Every key refuses it. ``why`` follows the scalar as ``written``.
     """

@@ -36,7 +36,7 @@ def table(source: Source, path: KeyPath, value: object, keys: tuple[str, ...]) -
         is_chat = (
             not path and isinstance(value, list) and any(isinstance(i, dict) and "role" in i for i in value)
         )
-        hint = " These are chat messages; for them there is: tokenbox fit" if is_chat else ""
+        hint = " These are chat messages: use tokenbox fit." if is_chat else ""
         _wrong_type(source, path, value, "a mapping from keys to values", hint)
     for key in value:
         if not isinstance(key, str):

@@ -242,7 +242,7 @@ class Window:
         unit.members.append(number)
         unit.size += size
         unit.waiting += calls - answers
-        if answers:  # a further call of the round, or a thought, is no result
+        if answers:  # a further call of the round, or a thought, is not a result
             unit.results.append(number)
             if unit is not self.open_round:
                 self.results[number] = None

@@ -81,7 +81,7 @@ def git_diff(root: str, revision: str, paths: Sequence[str]) -> list[DiffBlock]:
     """
     if revision.startswith("-") or not revision.strip():
         raise GitProblem(
-            f"{revision[:60]!r} is no revision. Name a commit, branch or tag.", revision=revision
+            f"{revision[:60]!r} is not a revision. Name a commit, branch or tag.", revision=revision
         )
     _run([*_GIT, "rev-parse", "--is-inside-work-tree"], root)  # or diff would compare plain files
     configured = _run([*_GIT, "config", "--null", "--name-only", "--list"], root)

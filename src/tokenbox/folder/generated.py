@@ -1,4 +1,4 @@
-"""What nobody wrote by hand, and what is no text at all."""
+"""What nobody wrote by hand, and what is not text at all."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def is_generated(path: str, content: bytes) -> bool:
 
 
 def as_text(content: bytes) -> tuple[bytes, str | None] | None:
-    """The content as UTF-8, and the encoding it had if that was another; None for what is no text."""
+    """The content as UTF-8, and the encoding it had if that was another; None for what is not text."""
     for mark, encoding in _MARKS.items():
         if content.startswith(mark):
             try:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import TypeAlias
 
-# The packed folder itself. Its name is no content: the same files in another folder are the same pack.
+# The packed folder itself. Its name is not content: the same files in another folder are the same pack.
 ROOT = "."
 LEGEND = "file, tokens, what is shown of it: full, part, outline, or nothing (-)\n"
 
@@ -62,7 +62,7 @@ class Folder:
 
 
 def folders(files: Iterable[tuple[str, int | None, int]]) -> Folder:
-    """The tree of (path, tokens, worth). Tokens are None for what is no text."""
+    """The tree of (path, tokens, worth). Tokens are None for what is not text."""
     root = Folder("", 0)
     for path, tokens, worth in files:
         *steps, name = path.split("/")

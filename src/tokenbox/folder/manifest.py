@@ -196,11 +196,11 @@ def _bytes(name: str, table: Mapping[str, object], where: str, read: Callable[[s
         try:
             return text.encode()
         except UnicodeEncodeError:
-            raise ManifestProblem(place, "has a lone surrogate, which is no text.") from None
+            raise ManifestProblem(place, "has a lone surrogate, which is not text.") from None
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise ManifestProblem(place, "is no base64.") from None
+        raise ManifestProblem(place, "is not base64.") from None
 
 
 def _entries(value: object, where: str, depth: int) -> tuple[values.TreeEntry, ...]:

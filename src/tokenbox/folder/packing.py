@@ -128,7 +128,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class PackedFile:
-    """What became of a file. ``tokens``: of its content; None for what is no text.
+    """What became of a file. ``tokens``: of its content; None for what is not text.
 
     ``worth``: None if it was not asked for.
     """

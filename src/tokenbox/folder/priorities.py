@@ -34,13 +34,13 @@ class PriorityRule:
         known = {priority.display: priority for priority in Priority}
         if name not in known:
             raise PriorityProblem(
-                f"{source}: {name[:60]!r} is no priority. Use one of {', '.join(known)}.",
+                f"{source}: {name[:60]!r} is not a priority. Use one of {', '.join(known)}.",
                 glob=glob,
                 name=name,
             )
         if Glob.of(glob) is None or glob.startswith("!"):
             raise PriorityProblem(
-                f"{source}: {glob[:200]!r} is no pattern of files. Use one as in .gitignore.", glob=glob
+                f"{source}: {glob[:200]!r} is not a pattern of files. Use one as in .gitignore.", glob=glob
             )
         return cls(glob, known[name])
 

@@ -75,7 +75,7 @@ def _table(folder: str) -> object:
         found: object = tomllib.loads(content.decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         place = shown(os.path.join(folder, _FILE))  # noqa: PTH118
-        raise ProjectProblem(f"{place} is no TOML: {error}. Mend it.", file=place) from None
+        raise ProjectProblem(f"{place} is not TOML: {error}. Mend it.", file=place) from None
     for key in ("tool", "tokenbox", "pack"):
         found = found.get(key) if isinstance(found, dict) else None
     return found

@@ -8,7 +8,7 @@ because they bring an HTTP client along, are not needed. A line that says ``prag
 alone.
 
 Not used: entropy (it takes every hash for a secret, and a pack with all its hashes redacted is of no use) and
-public addresses, which are no secrets.
+public addresses, which are not secrets.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ _MADE_UP_IN_TESTS = frozenset({"JwtTokenDetector", "KeywordDetector", "BasicAuth
 NOT_USED = {
     "Base64HighEntropyString": "every digest would be redacted",
     "HexHighEntropyString": "every digest would be redacted",
-    "IPPublicDetector": "an address is no secret",
+    "IPPublicDetector": "an address is not a secret",
     "PrivateKeyDetector": "finds the first line only; a whole key is found here",
     "TelegramBotTokenDetector": "takes any number before a colon; the form below wants a word about bots",
 }

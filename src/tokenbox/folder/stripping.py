@@ -1,7 +1,7 @@
 """What can be left out of a file without a loss to who reads its code: comments, data in base64, outputs.
 
 Comments are found by the syntax tree, so only in languages whose grammar is installed. Documentation strings
-are no comments.
+are not comments.
 """
 
 from __future__ import annotations

@@ -204,7 +204,7 @@ class Admin:
         limits = self.standing.settings.limits
         body = read_object(await incoming.body(1 << 20, limits.body_seconds), limits)
         if unknown := sorted(body.keys() - fields):
-            raise bad(f"{unknown[0][:60]!r} is no field of this; there are: {', '.join(sorted(fields))}.")
+            raise bad(f"{unknown[0][:60]!r} is not a field of this; there are: {', '.join(sorted(fields))}.")
         return body
 
 

@@ -389,7 +389,7 @@ def _float(text: str) -> float:
 
 
 def _constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 # json.loads makes one each time.

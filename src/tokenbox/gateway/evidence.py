@@ -354,7 +354,7 @@ def _uncertain(recorded: Recorded) -> Uncertain:
     try:
         return Uncertain(str(_figures(recorded).get("uncertain", Uncertain.MARGIN.value)))
     except ValueError:
-        raise BundleInvalid("is no rule.", file=DECISIONS, field="uncertain") from None
+        raise BundleInvalid("is not a rule.", file=DECISIONS, field="uncertain") from None
 
 
 def _mode(recorded: Recorded) -> Mode:

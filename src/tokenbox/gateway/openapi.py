@@ -156,7 +156,7 @@ _ERRORS = {
     415: "The body is compressed.",
     429: "A quota is used up: retry-after says when it is filled again.",
     500: "A mistake in tokenbox; or the upstream's own error.",
-    502: "The upstream cannot be reached, broke off, or sent something that is no answer.",
+    502: "The upstream cannot be reached, broke off, or sent something that is not an answer.",
     503: "No place at the upstream, or a store that is needed is away.",
     504: "The upstream did not answer in time.",
 }

@@ -98,7 +98,7 @@ class Protocol:
                 found = _usage(usage if is_final else {**usage, keys.output: None}, keys)
                 if self.output_keys or found is None or found.output_tokens is not None:
                     return found
-                return replace(found, output_tokens=0)  # vectors, and nobody reports that they are no tokens
+                return replace(found, output_tokens=0)  # vectors, and nobody reports that they are not tokens
         return None
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _OK = 200
 _FIRST_ERROR = 400
 _KEY_STATUSES = (401, 403)
-# A whole answer larger than this is no answer of a model: 4,096 embeddings of 4,096 figures are 200 MB.
+# A whole answer larger than this is not an answer of a model: 4,096 embeddings of 4,096 figures are 200 MB.
 _MAX_ANSWER = 256 << 20
 # The id of the answer is the gateway's; by the upstream's own, its people find it.
 _RENAMED = {b"x-request-id": b"x-tokenbox-upstream-request-id"}

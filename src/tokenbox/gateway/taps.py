@@ -34,7 +34,7 @@ class Tap:
         self._last = b""
         self.events = 0
         self.error: dict[str, Any] | None = None
-        # Whether an event came that is no whole JSON; from there on nothing is passed.
+        # Whether an event came that is not whole JSON; from there on nothing is passed.
         self.is_garbled = False
 
     def feed(self, data: bytes) -> bytes:

@@ -5,7 +5,7 @@ address) or unpack it (a PDF is compressed). How many tokens that is, only the s
 does not cover such input, the request passes only if the operator sets ``policy.uncertain = "allow"``.
 
 An image is no such input: providers bound what an image costs, whatever its size in bytes
-(:data:`tokenbox.compose.bound.PER_MEDIA`). A payload that is no image is text in disguise, and is refused.
+(:data:`tokenbox.compose.bound.PER_MEDIA`). A payload that is not an image is text in disguise, and is refused.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MARKS = (b"image", b"audio", b"file", b"document", b"video", b"reference", b"up
 _IMAGES = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "Qk", "SUkq", "TU0A", "AAAA")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_=\s-]*")
 _LONGEST_ADDRESS = 4_096
-# A tiny payload is no image that anybody can see, nor a text that matters.
+# A tiny payload is not an image that anybody can see, nor a text that matters.
 _TINY = 64
 
 
@@ -130,7 +130,7 @@ def _is_image(payload: object) -> bool:
 
 
 def _is_packed(holder: Mapping[str, Any]) -> bool:
-    """Whether it holds a file that is no text."""
+    """Whether it holds a file that is not text."""
     for key in ("file_data", "data"):
         data = holder.get(key)
         if isinstance(data, str) and holder.get("type") != "text" and len(data) > _TINY:

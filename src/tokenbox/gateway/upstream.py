@@ -325,7 +325,7 @@ _FAILURES = {
     Failure.TIMEOUT: (Refusal, 504, "did not answer in time"),
     Failure.UNREACHABLE: (Unreachable, 502, "cannot be reached"),
     Failure.BROKE: (Refusal, 502, "broke off the connection before it answered"),
-    Failure.GARBLED: (Refusal, 502, "sent something that is no answer"),
+    Failure.GARBLED: (Refusal, 502, "sent something that is not an answer"),
 }
 
 

@@ -140,5 +140,5 @@ class Guarding:
 
 
 def _is_given(value: object) -> bool:
-    """Whether a client sends it: its own marks for what is left out are no values."""
+    """Whether a client sends it: its own marks for what is left out are not values."""
     return value is not None and type(value).__name__ not in {"NotGiven", "Omit"}

@@ -1,14 +1,14 @@
 """Every error of the pack codec (lcp-wire section 7, and our own limits).
 
     LcpError                        lcp_error
-    ├── WireError                   lcp_wire                    the bytes are no pack
+    ├── WireError                   lcp_wire                    the bytes are not a pack
     │   ├── UnexpectedEof           lcp_unexpected_eof          cut off; a reference that is not 32 bytes
     │   ├── VarintTooLong           lcp_varint_too_long
     │   ├── InvalidMagic            lcp_invalid_magic
     │   ├── UnsupportedVersion      lcp_unsupported_version
     │   ├── ReservedNonZero         lcp_reserved_non_zero
     │   └── InvalidBlockType        lcp_invalid_block_type
-    ├── FieldError                  lcp_field                   a body is no body of its type
+    ├── FieldError                  lcp_field                   a body is not a body of its type
     │   ├── MissingRequiredField    lcp_missing_required_field
     │   ├── UnknownFieldWireType    lcp_unknown_field_wire_type
     │   └── InvalidEnumValue        lcp_invalid_enum_value
@@ -79,7 +79,7 @@ class LcpError(TokenboxError):
 
 
 class WireError(LcpError):
-    """The bytes are no pack."""
+    """The bytes are not a pack."""
 
     code = "lcp_wire"
 
@@ -110,7 +110,7 @@ class InvalidMagic(WireError):
     def __init__(self, found: bytes) -> None:
         self.found = int.from_bytes(found, "little")
         super().__init__(
-            f"starts with {found!r}, not with b'BCP\\x00' (or the older b'LCP\\x00'). This is no pack.",
+            f"starts with {found!r}, not with b'BCP\\x00' (or the older b'LCP\\x00'). This is not a pack.",
             offset=0,
             found=self.found,
         )

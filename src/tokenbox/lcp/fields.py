@@ -179,7 +179,7 @@ def _checked_bytes(name: str, value: object) -> bytes:
 
 
 def text_bytes(name: str, text: object) -> bytes:
-    """``text`` as UTF-8. Raises :class:`UnencodableValue` for what is no text or has no UTF-8 form."""
+    """``text`` as UTF-8. Raises :class:`UnencodableValue` for what is not text or has no UTF-8 form."""
     if not isinstance(text, str):
         raise UnencodableValue(name, f"is text, not {type(text).__name__}")
     try:

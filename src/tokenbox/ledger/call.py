@@ -218,7 +218,7 @@ def parse_time(text: object) -> datetime:
         moment = None
     if moment is None or moment.tzinfo is None:
         raise InvalidCall(
-            f"{str(text)[:40]!r} is no time such as 2026-11-21T09:30:00.000000Z.", field="started"
+            f"{str(text)[:40]!r} is not a time such as 2026-11-21T09:30:00.000000Z.", field="started"
         )
     return moment.astimezone(UTC)
 

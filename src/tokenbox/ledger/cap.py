@@ -86,7 +86,7 @@ def cap_at_dollars(
 def _unknown_so_far(cap: Decimal, calls: int) -> CostCapUnknown:
     of_calls = "1 call" if calls == 1 else f"{calls:,} calls"
     return CostCapUnknown(
-        f"the cost of {of_calls} so far is not known, so a cap of ${money_text(cap)} cannot be held. "
+        f"the cost of {of_calls} so far is unknown, so a cap of ${money_text(cap)} cannot be held. "
         "Give the models prices, or allow unpriced calls under the cap.",
         unknown="spent",
         calls=calls,
@@ -103,7 +103,7 @@ def _unknown_call(cap: Decimal, model: str, predicted: Prediction) -> CostCapUnk
         else ("price", "its price", "Give the model a price, or allow unpriced calls under the cap.")
     )
     return CostCapUnknown(
-        f"what a call of {model} can cost is not known, for {said} is not, so a cap of "
+        f"the cost of a call of {model} is unknown, because {said} is unknown, so a cap of "
         f"${money_text(cap)} cannot be held. {remedy}",
         unknown=unknown,
         model=model,

@@ -24,13 +24,13 @@ class LedgerError(TokenboxError):
 
 
 class InvalidUsage(LedgerError):
-    """A number of tokens is no whole number from 0, or a part is more than its whole."""
+    """A number of tokens is not a whole number from 0, or a part is more than its whole."""
 
     code = "invalid_usage"
 
 
 class InvalidMoney(LedgerError):
-    """An amount is no finite decimal number from 0. Floats are refused: they are not what they print."""
+    """An amount is not a finite decimal number from 0. Floats are refused: they are not what they print."""
 
     code = "invalid_money"
 

@@ -19,17 +19,17 @@ MOST_DIGITS = 30
 def money(value: object) -> Decimal:
     """The amount. Takes a Decimal, an int or a decimal text. Raises :class:`InvalidMoney`."""
     if isinstance(value, bool) or not isinstance(value, Decimal | int | str):
-        raise InvalidMoney(f"{value!r} is no amount of money: give a Decimal or a text such as '0.25'.")
+        raise InvalidMoney(f"{value!r} is not an amount of money: give a Decimal or a text such as '0.25'.")
     try:
         amount = Decimal(value)
     except InvalidOperation:
-        raise InvalidMoney(f"{str(value)[:40]!r} is no amount of money: give one such as '0.25'.") from None
+        raise InvalidMoney(f"{str(value)[:40]!r} is not an amount of money: give one such as '0.25'.") from None
     if not amount.is_finite() or amount < 0:
-        raise InvalidMoney(f"{amount} is no amount of money: it must be a finite number from 0.")
+        raise InvalidMoney(f"{amount} is not an amount of money: it must be a finite number from 0.")
     exponent = int(amount.as_tuple().exponent)
     if amount.adjusted() > MOST_DIGITS or exponent < -MOST_DIGITS:
         raise InvalidMoney(
-            f"{amount:.3E} is no amount of money: it has more than {MOST_DIGITS} digits before or behind "
+            f"{amount:.3E} is not an amount of money: it has more than {MOST_DIGITS} digits before or behind "
             "the point."
         )
     return amount

@@ -89,7 +89,7 @@ class Quota:
         name = window.strip().removeprefix("per ").strip()
         if found is None or name not in set(Window):
             raise InvalidQuota(
-                f"{text[:60]!r} is no quota. Write one as '100000 tokens/day' or '$5/month'; "
+                f"{text[:60]!r} is not a quota. Write one as '100000 tokens/day' or '$5/month'; "
                 f"windows are {', '.join(Window)}.",
                 quota=text[:60],
             )

@@ -33,6 +33,6 @@ def moment(text: str, now: datetime, *, end: bool = False) -> datetime:
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError):
         raise InvalidTime(
-            f"{text[:40]!r} is no time. Give a day as 2026-11-01, a time as 2026-11-01T12:30 (in UTC), "
+            f"{text[:40]!r} is not a time. Give a day as 2026-11-01, a time as 2026-11-01T12:30 (in UTC), "
             "how long ago as 90m, 12h, 7d or 2w, or today or yesterday."
         ) from None

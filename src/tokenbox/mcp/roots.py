@@ -42,7 +42,7 @@ class Roots:
 
     @classmethod
     def of(cls, uris: Iterable[str] | None, started: Sequence[str] = ()) -> Roots:
-        """The roots of a client's URIs. Those that are no file URI of this machine count for nothing."""
+        """The roots of a client's URIs. Those that are not file URIs of this machine count for nothing."""
         if uris is None:
             return cls(None, tuple(started))
         paths = [path for uri in list(uris)[:MOST] if (path := _path_of(uri)) is not None]
@@ -60,7 +60,7 @@ class Roots:
                 "tokenbox mcp --root FOLDER."
             )
         if not _may_be_a_name(path):
-            raise OutsideRoots(f"{name} is no path: it has a NUL, or is no Unicode text.", path=name)
+            raise OutsideRoots(f"{name} is not a path: it has a NUL, or is not Unicode text.", path=name)
         candidates = [os.path.realpath(os.path.join(base, path)) for base in bases]  # noqa: PTH118
         allowed = [found for found in dict.fromkeys(candidates) if self.holds(found)]
         there = [found for found in allowed if os.path.exists(found)]  # noqa: PTH110
@@ -110,7 +110,7 @@ def _may_be_a_name(path: str) -> bool:
 
 
 def _path_of(uri: str) -> str | None:
-    """The absolute path in a file URI; None for what is no file of this machine."""
+    """The absolute path in a file URI; None for what is not a file of this machine."""
     try:
         parts = urlsplit(uri)
         path = url2pathname(parts.path)

@@ -149,7 +149,7 @@ def explain(call: Call) -> list[str]:
     kept = _kept(call)[0]
     if not kept.about:
         raise UnknownHandle(
-            f"{call.arguments['handle'][:80]} is no pack or selection, so there is nothing to explain."
+            f"{call.arguments['handle'][:80]} is not a pack or selection, so there is nothing to explain."
         )
     return _whole(call, Kept(kept.about, folders=kept.folders))
 

@@ -13,7 +13,7 @@ from tokenbox.errors import TokenboxError
 
 __all__ = ["Override", "allow_over_context"]
 
-# A reason is for people; a record is no place for a text without end.
+# A reason is for people; a record is not the place for a text without end.
 MAX_REASON = 1_000
 
 
@@ -36,7 +36,7 @@ class InvalidOverride(TokenboxError):
 def allow_over_context(reason: str | None = None) -> Override:
     """Let one request pass although it is over. ``reason`` goes into the record as it is.
 
-    Raises :class:`InvalidOverride` for a reason that is no text of at most 1,000 characters.
+    Raises :class:`InvalidOverride` for a reason that is not a text of at most 1,000 characters.
     """
     if reason is not None and (type(reason) is not str or len(reason) > MAX_REASON or not _is_text(reason)):
         raise InvalidOverride(

@@ -235,7 +235,7 @@ def _text_count(counter: Counts) -> Callable[[str], int]:
 
 
 def _candidates(request: Chunks, tokenizer: Tokenizer) -> list[Candidate]:
-    """The chunks as a strategy sees them. An annotation is no candidate: it is about other blocks."""
+    """The chunks as a strategy sees them. An annotation is not a candidate: it is about other blocks."""
     if request.kind is ChunkKind.BLOCKS:
         return _block_candidates(request, tokenizer)
     sizes = COUNTS.each(tokenizer, request.texts)

@@ -226,7 +226,7 @@ def strategy_of(value: object) -> str | Strategy | None:
         )
     found = _imported(value) if ":" in value else _installed(value)
     if not callable(found):
-        raise UnknownStrategy(f"{value} is no function, but {type(found).__name__}.", strategy=value)
+        raise UnknownStrategy(f"{value} is not a function, but {type(found).__name__}.", strategy=value)
     return cast("Strategy", found)
 
 

@@ -108,7 +108,7 @@ class ArchiveFiles:
         name, folder = (header[part].rstrip(b"\0").decode("ascii", "replace") for part in (_NAME, _FOLDER))
         self.folder = self.folder or folder
         if not _OCTAL.fullmatch(header[_SIZE]) or not name or not name.isascii() or not folder.isascii():
-            raise self._wrong("is no archive of a bundle.", place)
+            raise self._wrong("is not an archive of a bundle.", place)
         size = int(header[_SIZE][:-1], 8)
         if folder != self.folder or header != _header(folder, name, size) or name in self._places:
             raise self._wrong("is not spelled as an archive of a bundle is.", place)

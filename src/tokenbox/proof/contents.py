@@ -60,7 +60,7 @@ class Difference:
 
 
 def read_contents(files: Files, manifest: Manifest) -> Contents:
-    """What the files say. Raises ``BundleInvalid`` for lines that are no records."""
+    """What the files say. Raises ``BundleInvalid`` for lines that are not records."""
     records = {name: read_records(files.read(name, _MAX_RECORDS), name) for name in (INPUTS, DECISIONS)}
     summaries = []
     if manifest.tree(SUMMARIES) is not None:

@@ -46,7 +46,7 @@ _GAP = AnnotationBlock(0, AnnotationKind.TAG, b"")
 def block_names(blocks: Iterable[Block]) -> list[str]:
     """What each block is called in a bundle: its label and path, title or name; numbered if not unique.
 
-    The alternative text of an image is a text that a model is told, so it is no name.
+    The alternative text of an image is a text that a model is told, so it is not a name.
     """
     names = [
         block_label(block)

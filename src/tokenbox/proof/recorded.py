@@ -117,7 +117,7 @@ def missing_texts(names: list[str], what: str) -> ReplayImpossible:
     )
 
 
-def ratio(value: object) -> Any:  # noqa: ANN401  # what is no ratio is for whoever takes it to refuse
+def ratio(value: object) -> Any:  # noqa: ANN401  # what is not a ratio is for whoever takes it to refuse
     """A ratio such as ``1/3`` as a fraction; anything else as it is."""
     return Fraction(value) if isinstance(value, str) and _RATIO.fullmatch(value) else value
 

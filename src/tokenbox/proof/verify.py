@@ -41,7 +41,7 @@ _SUFFIX = {SUMMARIES: ".json", TEXTS: ""}
 class Files(Protocol):
     """The files of a bundle, wherever they are. Each method raises :class:`BundleInvalid`.
 
-    Names are relative, with ``/``. What is no regular file is an error, an empty folder a name that ends in
+    Names are relative, with ``/``. What is not a regular file is an error, an empty folder a name that ends in
     ``/``. Nobody has to hold a file in memory but those that ``read`` is asked for.
     """
 
@@ -119,7 +119,7 @@ def claimed_id(files: Files) -> str:
     start = volatile_start("").index(b'","')
     claimed = data[start : start + _DIGITS].decode("ascii", "replace")
     if not HEX.fullmatch(claimed):
-        raise BundleInvalid("is no id of a bundle.", file=VOLATILE, field="bundle", found=claimed)
+        raise BundleInvalid("is not an id of a bundle.", file=VOLATILE, field="bundle", found=claimed)
     return claimed
 
 

@@ -187,7 +187,7 @@ def _input(name: str, arguments: str) -> object:
         value = None
     if not isinstance(value, dict):
         raise InvalidRequest(
-            f"the arguments of the call of {name} are no JSON object, which Anthropic needs."
+            f"the arguments of the call of {name} are not a JSON object, which Anthropic needs."
         )
     return value
 
@@ -195,7 +195,7 @@ def _input(name: str, arguments: str) -> object:
 def events(answer: object) -> list[Event]:
     """What a whole answer says. Raises :class:`BadAnswer`."""
     if not isinstance(at(answer, "content"), list):
-        raise BadAnswer("the answer has no list of content, so it is no message of Anthropic's API.")
+        raise BadAnswer("the answer has no list of content, so it is not a message of Anthropic's API.")
     found: list[Event] = []
     calls = 0
     for block in items_at(answer, "content"):

@@ -74,7 +74,7 @@ def local_count(text: str, target: Target) -> TokenCount:
 
 
 def chars4(text: str) -> TokenCount:
-    """Characters / 4, as the tokenizer ``chars4`` has it; also for what is no valid Unicode."""
+    """Characters / 4, as the tokenizer ``chars4`` has it; also for what is not valid Unicode."""
     size = len(text.encode("utf-8", "surrogatepass"))
     return TokenCount(max(1, size // 4) if size else 0, exact=False, source="chars4")
 

@@ -155,7 +155,7 @@ class ContextExceeded(RequestRejected):
 
 
 class BadAnswer(ProviderError):
-    """The answer is no JSON, or not of the shape that this kind of server documents."""
+    """The answer is not JSON, or not of the shape that this kind of server documents."""
 
     code = "bad_answer"
 

@@ -34,7 +34,7 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class ReasoningDelta:
-    """A piece of the model's reasoning, where the server shows it. It is no part of the answer's text."""
+    """A piece of the model's reasoning, where the server shows it. It is not part of the answer's text."""
 
     text: str
 

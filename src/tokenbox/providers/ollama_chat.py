@@ -95,7 +95,7 @@ def _arguments(name: str, text: str) -> object:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise InvalidRequest(f"the arguments of the call of {name} are no JSON object, which Ollama needs.")
+        raise InvalidRequest(f"the arguments of the call of {name} are not a JSON object, which Ollama needs.")
     return value
 
 
@@ -112,7 +112,7 @@ class _Lines:
 
     def events(self, line: object) -> list[Event]:
         if not isinstance(at(line, "message"), dict) and at(line, "done") is not True:
-            raise BadAnswer("the answer has no message, so it is no chat answer of Ollama.")
+            raise BadAnswer("the answer has no message, so it is not a chat answer of Ollama.")
         found: list[Event] = []
         thinking, text = text_at(line, "message.thinking"), text_at(line, "message.content")
         if thinking:

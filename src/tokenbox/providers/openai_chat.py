@@ -75,7 +75,7 @@ def events(answer: object) -> list[Event]:
     """What a whole answer says. Raises :class:`BadAnswer`."""
     choice = at(answer, "choices.0")
     if not isinstance(at(choice, "message"), dict):
-        raise BadAnswer("the answer has no choices[0].message, so it is no chat completion.")
+        raise BadAnswer("the answer has no choices[0].message, so it is not a chat completion.")
     return [*_said(choice, "message"), *_report(answer)]
 
 
@@ -90,7 +90,7 @@ class Reader:
     def read(self, chunk: object) -> list[Event]:
         """The events of a chunk. Raises :class:`BadAnswer`."""
         if not isinstance(chunk, dict):
-            raise BadAnswer("a chunk of the stream is no object.")
+            raise BadAnswer("a chunk of the stream is not an object.")
         found: list[Event] = []
         for choice in items_at(chunk, "choices")[:1]:
             found += _said(choice, "delta")

@@ -60,7 +60,7 @@ def ask(session: Session, question: str, given: bytes = b"") -> Asked:
         raise NoModel.of(session.models.names)
     text = clean(given)
     if text is None:
-        raise BadArguments("what comes in the pipe is no text, so no model can read it.")
+        raise BadArguments("what comes in the pipe is not text, so no model can read it.")
     session.models.check_key()
     turn.fit_window(session)
     hidden = session.models.keys.hidden_in

@@ -40,7 +40,7 @@ class Attached:
 
 
 def mentioned(text: str, session: Session) -> list[str]:
-    """The paths behind an ``@`` that are there. What is no path, such as @someone, is text."""
+    """The paths behind an ``@`` that are there. What is not a path, such as @someone, is text."""
     found = []
     for quoted, bare in _MENTION.findall(text):
         names = [quoted] if quoted else [bare, bare.rstrip(_AFTER)]

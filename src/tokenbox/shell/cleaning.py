@@ -19,7 +19,7 @@ _SCREEN_ON: Final = re.compile(rb"\x1b\[\?(?:1049|1047|47)h")
 _SCREEN_OFF: Final = re.compile(rb"\x1b\[\?(?:1049|1047|47)l")
 _CONTROLS: Final = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 FULL_SCREEN: Final = "[a full-screen program]"
-# Of undecodable or control characters; more than this many percent is no text.
+# Of undecodable or control characters; more than this many percent is not text.
 _BINARY_PERCENT: Final = 10
 
 

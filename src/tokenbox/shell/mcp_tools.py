@@ -72,7 +72,7 @@ class McpTools:
         Raises :class:`BadArguments`, :class:`McpFailed`, ``MissingExtra``.
         """
         if not _NAME.fullmatch(name):
-            raise BadArguments(f"{name!r} is no name for a server: letters, digits and - only, at most 24.")
+            raise BadArguments(f"{name!r} is not a name for a server: letters, digits and - only, at most 24.")
         if name in self._connections:
             raise BadArguments(f"{name} is connected already. First: :mcp disconnect {name}")
         connection = wait_for(self._connect(name, where, variables, folder))
@@ -148,7 +148,7 @@ def _transport(where: str, variables: Mapping[str, str], folder: str, log: TextI
     try:
         command, *arguments = shlex.split(where)
     except ValueError as error:
-        raise BadArguments(f"{where!r} is no command line ({error}).") from None
+        raise BadArguments(f"{where!r} is not a command line ({error}).") from None
     parameters = StdioServerParameters(command=command, args=arguments, env=dict(variables), cwd=folder)
     return stdio_client(parameters, errlog=log)
 

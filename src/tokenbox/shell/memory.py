@@ -78,5 +78,5 @@ def read_instructions(path: str) -> Instructions:
     except OSError as error:
         raise NoSuchItem(f"{path} cannot be read: {error.strerror or error}.", file=path) from None
     if len(data) > MAX_BYTES or b"\0" in data:
-        raise NoSuchItem(f"{path} is no text of at most {MAX_BYTES:,} bytes.", file=path)
+        raise NoSuchItem(f"{path} is not a text of at most {MAX_BYTES:,} bytes.", file=path)
     return Instructions(path, data.decode("utf-8", "replace").strip())

@@ -42,7 +42,7 @@ def offer(ran: Ran, budget: int, tokenizer: Tokenizer, hide: Callable[[str], str
     """
     text = readable(ran.output)
     if text is None:
-        said = f"[{ran.output.size:,} bytes that are no text]"
+        said = f"[{ran.output.size:,} bytes that are not text]"
         return Offer(ran.command, _told(hide(ran.command), said, ran.status), 0, 0, binary=True)
     from tokenbox.content.lenses.lines import ends_tokens  # noqa: PLC0415  # not before the first prompt
 

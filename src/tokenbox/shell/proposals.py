@@ -28,7 +28,7 @@ _MORE: Final = re.compile(r"[;&|<>`$(){}\n\r\\!*?\[\]~#]")
 
 
 def arguments_of(text: str) -> Mapping[str, Any] | None:
-    """The arguments a model wrote; None if they are no JSON object."""
+    """The arguments a model wrote; None if they are not a JSON object."""
     try:
         value = json.loads(text or "{}")
     except (ValueError, RecursionError):

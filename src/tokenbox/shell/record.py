@@ -27,7 +27,7 @@ class Record:
     """The session in the store. ``open_store`` None: nothing is kept.
 
     A session is stored from its first message on. If the store fails, that is told once and the session goes
-    on without it: a full disk is no reason to lose a conversation.
+    on without it: a full disk is not a reason to lose a conversation.
     """
 
     open_store: Callable[[], Store] | None

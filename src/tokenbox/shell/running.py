@@ -93,7 +93,7 @@ class Keyboard:
     size: Callable[[], os.terminal_size] = field(default=shutil.get_terminal_size)
 
 
-# What is no program of its own but a person would run.
+# What is not a program of its own but a person would run.
 _BUILTINS: Final = frozenset(
     {".", "alias", "cd", "command", "echo", "eval", "exit", "export", "for", "if", "printf", "pwd", "read"}
     | {
@@ -123,7 +123,7 @@ def run(command: str, place: Place, show: Callable[[bytes], None], keyboard: Key
     started = time.monotonic()
     output, report = Capture(), bytearray()
     if not os.path.isdir(place.folder):  # noqa: PTH112
-        return _impossible(command, place, show, f"{place.folder} is no folder any more: cd to another.\n")
+        return _impossible(command, place, show, f"{place.folder} is not a folder any more: cd to another.\n")
     ours, theirs = os.pipe()
     source, other = _terminal() if keyboard is not None else os.pipe()
     try:

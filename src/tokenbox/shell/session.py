@@ -114,7 +114,7 @@ class Session:
     def told(self, made: Offer) -> str:
         size = figure(self.models.count_text(made.text))
         if made.binary:
-            return f"the output is no text; only its size is on offer, {size} tokens"
+            return f"the output is not text; only its size is on offer, {size} tokens"
         if made.cut and made.command.startswith("@"):
             return f"{size} tokens, what the question needs of it; the rest is left out"
         if made.command.startswith("@"):

@@ -65,7 +65,7 @@ SUMMARIZE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A call that is over, one way or another. ``error`` is why it failed; an interrupt is no failure."""
+    """A call that is over, one way or another. ``error`` is why it failed; an interrupt is not a failure."""
 
     answer: ChatAnswer
     outcome: Outcome
@@ -470,7 +470,7 @@ def answer_call(session: Session, called: ToolCall) -> dict[str, Any]:
 def _result(session: Session, called: ToolCall) -> str:
     arguments = proposals.arguments_of(called.arguments)
     if arguments is None:
-        return f"error: the arguments are no JSON object: {called.arguments[:200]}"
+        return f"error: the arguments are not a JSON object: {called.arguments[:200]}"
     if called.name == proposals.NAME and session.proposals_on:
         command = arguments.get("command")
         if not isinstance(command, str) or not command.strip():

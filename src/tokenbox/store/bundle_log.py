@@ -328,7 +328,7 @@ def _unsigned(
     checkpoints: Sequence[tuple[str, Checkpoint, bytes]], keys: Sequence[PublicKey], threshold: int
 ) -> Iterator[SignatureInvalid]:
     if not checkpoints:
-        yield SignatureInvalid("is missing: nobody signed the log.", file=f"{LOG}/{CHECKPOINTS}")
+        yield SignatureInvalid("is missing: the log was never signed.", file=f"{LOG}/{CHECKPOINTS}")
     for place, _, data in checkpoints:
         try:
             envelope = read_envelope(data, CHECKPOINT_TYPE, f"{LOG}/{CHECKPOINTS}")

@@ -279,7 +279,7 @@ def sign_bundle(path: Path, signers: Sequence[SigningKey]) -> None:
 
 
 class FolderFiles:
-    """The files of a bundle in a folder. No link is followed, and nothing is read that is no regular file."""
+    """The files of a bundle in a folder. No link is followed, and nothing is read that is not a regular file."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = os.fspath(path)
@@ -434,7 +434,7 @@ def _read(descriptor: int, size: int) -> bytes:
 
 
 def _no_file(name: str) -> BundleInvalid:
-    return BundleInvalid("is no regular file. Remove it.", file=name)
+    return BundleInvalid("is not a regular file. Remove it.", file=name)
 
 
 def _unreadable(name: str, error: OSError) -> BundleInvalid:

@@ -209,7 +209,7 @@ def _call(row: Sequence[Any]) -> Call:
         return _call_of(value)
     except (LedgerError, ValueError, ArithmeticError) as error:
         raise StoreDamaged(
-            f"the call {value['id']!r} in the database is none: {error} Somebody else has written it.",
+            f"the call {value['id']!r} in the database cannot be read: {error} Another program wrote it.",
             id=value["id"],
         ) from error
 

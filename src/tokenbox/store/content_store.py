@@ -44,7 +44,7 @@ class DirectoryStore:
         with open(descriptor, "rb") as file:  # noqa: PTH123  # an open descriptor has no path
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise ContentStoreError(f"{path} is no regular file. Remove it.")
+                raise ContentStoreError(f"{path} is not a regular file. Remove it.")
             body = file.read(self._limit + 1)
         if len(body) > self._limit:
             raise ContentStoreError(

@@ -5,7 +5,7 @@
     ├── StoreBusy                   store_busy                  others held it for too long
     ├── StoreFull                   store_full                  no room: nothing was written
     ├── StoreReadOnly               store_read_only
-    ├── StoreDamaged                store_damaged               the file is no sound database
+    ├── StoreDamaged                store_damaged               the file is not a sound database
     ├── NotAStore                   not_a_store                 a database, but of something else
     ├── StoreTooNew                 store_too_new               written by a newer tokenbox
     └── SessionError                session_error
@@ -54,7 +54,7 @@ class StoreReadOnly(StoreError):
 
 
 class StoreDamaged(StoreError):
-    """The file is no database, or a damaged one. It was not touched."""
+    """The file is not a database, or a damaged one. It was not touched."""
 
     code = "store_damaged"
 

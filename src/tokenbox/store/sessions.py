@@ -151,7 +151,7 @@ class Sessions:
     def load(self, record: object, session_id: str, name: str | None, at: datetime) -> Session:
         """A new session from what :meth:`Session.saved` gave, under its own name or another."""
         if not isinstance(record, dict) or record.get(SAVED) != SAVED_VERSION:
-            raise InvalidSession("this is no saved session: a JSON object with tokenbox_session: 1 is.")
+            raise InvalidSession("this is not a saved session: a JSON object with tokenbox_session: 1 is.")
         settings, turns = record.get("settings", {}), record.get("turns", [])
         if not isinstance(settings, dict) or not isinstance(turns, list):
             raise InvalidSession("in a saved session, settings is an object and turns a list.")
@@ -317,7 +317,7 @@ def verify_name(name: str) -> None:
     """Raise :class:`InvalidSession` unless it can be the name of a session."""
     if not name or not name.isprintable() or name != name.strip() or len(name) > MAX_NAME:
         raise InvalidSession(
-            f"{name[:40]!r} is no name for a session: give 1 to {MAX_NAME} printable characters without "
+            f"{name[:40]!r} is not a name for a session: give 1 to {MAX_NAME} printable characters without "
             "blanks around them."
         )
 

@@ -53,7 +53,7 @@ FAILURES: dict[int, tuple[type[StoreError], str]] = {
     ),
     sqlite3.SQLITE_NOTADB: (
         StoreDamaged,
-        "it is no SQLite database, or a damaged one. Name another file, or move this one away.",
+        "it is not a SQLite database, or a damaged one. Name another file, or move this one away.",
     ),
 }
 
@@ -111,7 +111,7 @@ class SQLiteDatabase:
         finally:
             os.close(opened)
         if not regular:
-            raise StoreUnavailable(f"{self.name} is no regular file. Name another.", database=self.name)
+            raise StoreUnavailable(f"{self.name} is not a regular file. Name another.", database=self.name)
 
     def _set_up(self, connection: sqlite3.Connection) -> None:
         # Before anything is changed: is it ours, or new?

@@ -43,7 +43,7 @@ def file_of(where: str | Path | None) -> Path | None:
         return Path(where).expanduser()
     if scheme[1] not in POSTGRESQL:
         raise StoreUnavailable(
-            f"{scheme[1]}:// is no database that tokenbox can use. Name a file, sqlite:///FILE, or "
+            f"{scheme[1]}:// is not a database that tokenbox can use. Name a file, sqlite:///FILE, or "
             "postgresql://user@host/name."
         )
     return None

@@ -48,7 +48,7 @@ class Turn:
         if not isinstance(self.message.get("role"), str):
             raise InvalidSession("a turn needs a message: an object with a role.")
         if self.written.tzinfo is None:
-            raise InvalidSession(f"a turn is written at a time with its zone, not {self.written!r}.")
+            raise InvalidSession(f"the time of a turn needs a time zone, not {self.written!r}.")
         object.__setattr__(self, "written", self.written.astimezone(UTC))
         for name in ("tokens", "position", "place"):
             value = getattr(self, name)
@@ -70,7 +70,7 @@ class Turn:
     def from_dict(cls, record: object, position: int) -> Turn:
         """The turn of :meth:`to_dict`. Raises :class:`InvalidSession`."""
         if not isinstance(record, dict):
-            raise InvalidSession(f"turn {position} is no object.")
+            raise InvalidSession(f"turn {position} is not an object.")
         message, place = record.get("message"), record.get("place")
         if not isinstance(message, dict):
             raise InvalidSession(f"turn {position} has no message: an object with a role.")
@@ -78,7 +78,7 @@ class Turn:
         if not all(isinstance(flag, bool) for flag in flags.values()):
             raise InvalidSession(f"turn {position}: exact and pinned must be true or false.")
         if place is not None and not (is_count(place) and place <= position):
-            raise InvalidSession(f"turn {position} stands at {place!r}, where nothing is.")
+            raise InvalidSession(f"turn {position} has the place {place!r}, and no turn is there.")
         try:
             return cls(
                 message,
@@ -90,7 +90,7 @@ class Turn:
                 **flags,
             )
         except (LedgerError, ValueError, TypeError) as error:
-            raise InvalidSession(f"turn {position} is none: {error}") from None
+            raise InvalidSession(f"turn {position} is not valid: {error}") from None
 
 
 def json_text(value: object, what: str) -> str:
@@ -102,7 +102,7 @@ def json_text(value: object, what: str) -> str:
         except UnicodeEncodeError:
             text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidSession(f"{what} is nothing that JSON can say: {error}.") from None
+        raise InvalidSession(f"{what} cannot be written as JSON: {error}.") from None
     return text
 
 
@@ -113,5 +113,5 @@ def json_value(text: str, what: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise InvalidSession(f"{what} in the database is no JSON object. Somebody else has written it.")
+        raise InvalidSession(f"{what} in the database is not a JSON object. Another program wrote it.")
     return value

@@ -98,7 +98,7 @@ class CodeAware(BaseTokenizer):
         size = len(utf8(text))
         if size == 0:
             return 0
-        # The line after a final newline is no line, as in the sample code (Rust's `str::lines`).
+        # The line after a final newline is not a line, as in the sample code (Rust's `str::lines`).
         lines = text.count("\n") + (not text.endswith("\n"))
         indented = text.startswith((" ", "\t")) + text.count("\n ") + text.count("\n\t")
         is_code = indented * 100 // lines > _INDENTED_PERCENT_OF_CODE

@@ -69,7 +69,7 @@ def open_vocabulary(
         from tokenbox.tokenizers.sentencepiece import open_sentencepiece  # noqa: PLC0415
 
         return open_sentencepiece(data, file.stem, shown)
-    raise VocabularyError(f"{shown} is no vocabulary we can read. Give {_FORMATS}.")
+    raise VocabularyError(f"{shown} is not a vocabulary we can read. Give {_FORMATS}.")
 
 
 def llama3(path: str | os.PathLike[str] | None = None, engine: Engine = "auto") -> BpeTokenizer:
@@ -180,7 +180,7 @@ def _open_tekken(document: dict[str, Any], name: str, shown: str, engine: Engine
             special_tokens.pop(f"<SPECIAL_{token['rank']}>", None)
             special_tokens[token["token_str"]] = token["rank"]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise VocabularyError(f"{shown} is no whole tekken.json: {error!r}. Fetch it again.") from None
+        raise VocabularyError(f"{shown} is not a complete tekken.json: {error!r}. Fetch it again.") from None
     if len(ranks) != size - specials:
         raise VocabularyError(
             f"{shown} has {len(ranks):,} usable tokens, {size - specials:,} are announced. Fetch it again."

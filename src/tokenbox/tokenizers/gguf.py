@@ -64,7 +64,7 @@ class _Splitting:
     whole_first: bool = False
 
 
-# llama.cpp has no case folding in its patterns, so 'ſ (U+017F) is no contraction there.
+# llama.cpp has no case folding in its patterns, so 'ſ (U+017F) is not a contraction there.
 _CONTRACTIONS: Final = "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
 _FOLDED: Final = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _GPT2: Final = _Splitting((GPT2,))
@@ -386,4 +386,4 @@ class _Header:
         self._left -= size
 
     def _damaged(self, what: str) -> VocabularyError:
-        return VocabularyError(f"{self._shown} is no whole GGUF file: {what} in its header. Fetch it again.")
+        return VocabularyError(f"{self._shown} is not a complete GGUF file: {what} in its header. Fetch it again.")

@@ -48,7 +48,7 @@ def build(text: str, shown: str) -> tokenizers.Tokenizer:
         engine.encode_special_tokens = True
     except BaseException as error:
         if isinstance(error, Exception) or is_panic(error):
-            raise VocabularyError(f"{shown} is no usable tokenizer: {error}. Fetch it again.") from None
+            raise VocabularyError(f"{shown} is not a usable tokenizer: {error}. Fetch it again.") from None
         raise
     return engine
 

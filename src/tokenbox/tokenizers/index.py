@@ -138,7 +138,7 @@ class TextIndex:
             chunk = self._blocks[b].chunks[i]
             if floor_boundary(chunk.text + piece[:1], len(chunk.text)) == len(chunk.text):
                 return start
-            # A cut after a letter that joins to what follows it is no boundary: look one chunk earlier.
+            # A cut after a letter that joins to what follows it is not a boundary: look one chunk earlier.
             start -= len(chunk.text)
             piece, room, before = chunk.text + piece, room + chunk.size, before + chunk.size
 

@@ -110,7 +110,7 @@ def _own(name: str) -> Tokenizer | None:
         named = callable(found) and not isinstance(found, Tokenizer)
         made = CallableTokenizer(found, name) if named else as_tokenizer(found)  # type: ignore[arg-type]  # it checks
     except TokenizerError as error:
-        raise InvalidTokenizer(f"{name} is no tokenizer: {error.message}", name=name) from error
+        raise InvalidTokenizer(f"{name} is not a tokenizer: {error.message}", name=name) from error
     except Exception as error:
         raise InvalidTokenizer(
             f"the tokenizer {name} cannot be imported: {type(error).__name__}: {error}. Is its folder on "

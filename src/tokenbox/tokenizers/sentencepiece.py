@@ -24,7 +24,7 @@ def open_sentencepiece(data: bytes, name: str, shown: str) -> SentencePieceToken
     except ImportError:
         raise MissingExtra.of(f"the SentencePiece model {shown}", "files") from None
     # It takes no bytes for a model without pieces, and then answers every text with nothing.
-    damaged = VocabularyError(f"{shown} is no whole SentencePiece model. Fetch it again.")
+    damaged = VocabularyError(f"{shown} is not a complete SentencePiece model. Fetch it again.")
     if not data:
         raise damaged
     try:

@@ -147,7 +147,7 @@ def open_chat_vocabulary(path: str | os.PathLike[str]) -> ChatVocabulary:
 
         head = _read(place, 4)
         if head != b"GGUF":
-            raise VocabularyError(f"{path} is no GGUF file. Give one, or the folder of a tokenizer.json.")
+            raise VocabularyError(f"{path} is not a GGUF file. Give one, or the folder of a tokenizer.json.")
         return open_gguf_chat(place, str(path))
     from tokenbox.tokenizers.files import open_vocabulary  # noqa: PLC0415  # on use
 

@@ -55,7 +55,7 @@ def truncate(
     ``"middle"`` keeps m in a row, removing floor((n-m)/2) in front and the rest behind; ``"ends"`` keeps
     ceil(m/2) at the head and floor(m/2) at the tail, joined without a marker; m the largest that fits.
     ``size``: the count of the whole text, if known. A text that fits is returned itself.
-    Raises :class:`TokenizerError` for a budget that is no whole number >= 0, or an unknown ``keep``.
+    Raises :class:`TokenizerError` for a budget that is not a whole number >= 0, or an unknown ``keep``.
     """
     whole: object = text
     if not isinstance(whole, str):

@@ -117,7 +117,7 @@ def read_rank_file(data: bytes, name: str) -> Ranks:
     """The token ranks in the bytes of a rank file.
 
     Raises :class:`VocabularyError` naming the line for anything that is not one: bad base64, a rank
-    that is no number or is taken, a token that is there twice, a byte that no token stands for.
+    that is not a number or is taken, a token that is there twice, a byte that no token stands for.
     Ranks may have gaps where special tokens go; they are left as they are.
     """
     ranks: Ranks = {}
@@ -132,7 +132,7 @@ def read_rank_file(data: bytes, name: str) -> Ranks:
         except ValueError:
             raise VocabularyError(_bad_line(name, number, "is not `base64 rank`"), line=number) from None
         if not token or len(token) > MAX_TOKEN_BYTES or not 0 <= rank <= MAX_RANK:
-            what = "has an empty token or a rank that is no whole number"
+            what = "has an empty token or a rank that is not a whole number"
             raise VocabularyError(_bad_line(name, number, what), line=number)
         if token in ranks:
             what = f"repeats the token of rank {ranks[token]}"
@@ -140,7 +140,7 @@ def read_rank_file(data: bytes, name: str) -> Ranks:
         ranks[token] = rank
         if len(ranks) > MAX_TOKENS:
             raise VocabularyError(
-                f"{name}: more than {MAX_TOKENS:,} tokens, which is no vocabulary we know of."
+                f"{name}: more than {MAX_TOKENS:,} tokens, which is not a vocabulary we know of."
             )
     check_ranks(ranks, name)
     return ranks

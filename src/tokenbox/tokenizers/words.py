@@ -1,6 +1,6 @@
 """Counting by words: a word counts the same in every text, and most words of a text were counted before.
 
-No piece of a published pattern has a space after a character that is no white space: every pattern takes
+No piece of a published pattern has a space after a character that is not white space: every pattern takes
 white space in only at the start of a piece, or after other white space. So a text may be cut before each
 space that follows such a character, and the counts of the parts add up to its own. They do so in any order,
 so that the words that are not known are counted as one text.
@@ -43,7 +43,7 @@ class WordCounts:
 
     def count(self, text: str) -> int | None:
         """The count of the text; None where counting it whole takes less time, or it has no safe cuts."""
-        if str.find(text, "  ") >= 0:  # code, or a table; what is no text raises TypeError here
+        if str.find(text, "  ") >= 0:  # code, or a table; what is not text raises TypeError here
             return None
         if len(text) <= _LONGEST:
             return self._count_whole(text)

@@ -72,7 +72,7 @@ _MEMBER = re.compile(
     r"|declaration|property_declaration|preproc_def|preproc_function_def|enumerator|signature|const_element"
     r"|type_definition|using_alias|create_\w+|associated_type|macro_invocation|column_definition|event_field_declaration"
 )
-# Nodes that are no definitions, wherever they are.
+# Nodes that are not definitions, wherever they are.
 _SKIPPED = re.compile(
     r"import|include|package|use_decl|using_directive|namespace_use|extern_alias|export_clause|access_specifier"
     r"|preproc_(?:include|call|ifdef_name)|decorator|attribute|empty_statement|hash_bang|php_tag|header|modifiers?$"

@@ -283,7 +283,7 @@ def read_message(message: Mapping[str, Any], place: int = 0) -> dict[str, Any]:
     for key in ("reasoning_content", "name", "tool_call_id"):
         if key in message:
             if not isinstance(message[key], str):
-                raise TemplateError(f"llama.cpp refuses messages[{place}], whose {key} is no text.")
+                raise TemplateError(f"llama.cpp refuses messages[{place}], whose {key} is not text.")
             made[key] = message[key]
     made["tool_calls"] = [_read_call(call, place) for call in message.get("tool_calls") or ()]
     return made
@@ -303,7 +303,7 @@ def _read_part(part: Any, place: int) -> dict[str, str]:
 def _read_call(call: Any, place: int) -> dict[str, Any]:
     function = call.get("function") if isinstance(call, Mapping) else None
     if not isinstance(function, Mapping) or call.get("type") != "function":
-        raise TemplateError(f"llama.cpp refuses messages[{place}], which has a call that is no function's.")
+        raise TemplateError(f"llama.cpp refuses messages[{place}], which has a call that is not a function's.")
     arguments = function.get("arguments", "") if "arguments" in function else None
     if not isinstance(function.get("name"), str) or "arguments" not in function:
         raise TemplateError(f"llama.cpp refuses messages[{place}]: a call has no name or no arguments.")
@@ -311,7 +311,7 @@ def _read_call(call: Any, place: int) -> dict[str, Any]:
         arguments = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
     identity = call.get("id", "")
     if not isinstance(identity, str):
-        raise TemplateError(f"llama.cpp refuses messages[{place}]: the id of a call is no text.")
+        raise TemplateError(f"llama.cpp refuses messages[{place}]: the id of a call is not text.")
     return {"name": function["name"], "arguments": arguments, "id": identity}
 
 
@@ -372,12 +372,12 @@ def _parsed(function: Mapping[str, Any]) -> Any:
         return json.loads(function["arguments"], parse_constant=_no_json)
     except (ValueError, RecursionError) as error:
         raise TemplateError(
-            f"llama.cpp refuses a call of {function['name']!r}, whose arguments are no JSON: {error}."
+            f"llama.cpp refuses a call of {function['name']!r}, whose arguments are not JSON: {error}."
         ) from None
 
 
 def _no_json(constant: str) -> object:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 def ending(messages: Sequence[Mapping[str, Any]], asked: Asked) -> tuple[Continue | None, bool]:
@@ -425,7 +425,7 @@ def read_tools(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             raise TemplateError(f"llama.cpp takes only tools of the type function (tools[{place}]).")
         name, about = function.get("name"), function.get("description", "")
         if not isinstance(name, str) or not isinstance(about, str):
-            raise TemplateError(f"llama.cpp refuses tools[{place}]: its name or description is no text.")
+            raise TemplateError(f"llama.cpp refuses tools[{place}]: its name or description is not text.")
         kept = {"name": name, "description": about, "parameters": function.get("parameters", {})}
         made.append({"type": "function", "function": kept})
     return made

@@ -187,7 +187,7 @@ def invoke(run: Run, env: Scope, function: Any, args: list[Any]) -> Any:
 
 
 def member(run: Run, owner: Any, key: Any) -> Any:
-    """``owner[key]``, and ``owner.key`` where that is no built-in function."""
+    """``owner[key]``, and ``owner.key`` where that is not a built-in function."""
     if isinstance(key, Undefined):
         return Undefined("object_property")
     found: Any = MISSING

@@ -36,7 +36,7 @@ def _props(body: object, _model: str) -> Figures:
     }
 
 
-# /tokenize is no part of OpenAI's API: it is not under /v1.
+# /tokenize is not part of OpenAI's API: it is not under /v1.
 TEXT: Final = TextCount("content", tokens)
 # As the server does with a prompt: it adds the token that begins one, if the model has it.
 PROMPT: Final = RequestCount(

@@ -183,4 +183,4 @@ def _read(path: str) -> object:
     except OSError as error:
         raise SessionFailed(f"{path} cannot be read: {error.strerror or error}.") from None
     except (ValueError, RecursionError):
-        raise SessionFailed(f"{path} is no saved session: it is not JSON.") from None
+        raise SessionFailed(f"{path} is not a saved session: it is not JSON.") from None
