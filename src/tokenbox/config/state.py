@@ -1,6 +1,6 @@
 """Values that were chosen and are remembered: ``.tokenbox/state.json``.
 
-It is not a file to edit: whatever is wrong with it is told and then ignored, and the next choice writes it anew.
+Do not edit it: a problem in it is reported and then ignored, and the next choice writes the file again.
 Writing replaces it whole, so that a reader, or a kill, never finds half of one; writers take turns by a lock.
 """
 

@@ -232,8 +232,8 @@ def check_tools(tools: object) -> None:
     for index, tool in enumerate(tools):
         if not isinstance(tool, Mapping):
             raise InvalidMessage(
-                f'tools[{index}] is not a tool such as {{"type": "function", "function": {{"name": "f"}}}}, but '
-                f"{type(tool).__name__}.",
+                f'tools[{index}] is not a tool such as {{"type": "function", "function": {{"name": "f"}}}}, '
+                f"but {type(tool).__name__}.",
                 index=index,
             )
         freeze_object(tool, f"tools[{index}]")

@@ -95,7 +95,7 @@ class Rules:
 
 
 def read_rules(folder: str, name: str) -> list[str]:
-    """The lines of a file of rules; none if it is not a readable regular file. As git, no link is followed."""
+    """The lines of a file of rules; none if it cannot be read. As in git, links are not followed."""
     try:
         handle = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # noqa: PTH118
     except OSError:

@@ -137,7 +137,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._pending > self.limits.headers:
             self._grow(self._pending)
         if self._head_due is None and self.timeout_keep_alive_task is None and not self._is_answering:
-            # Bytes that are not a head, such as the rest of a body that nobody read, stop uvicorn's own timer.
+            # Bytes that are not a head, such as the rest of an unread body, stop uvicorn's own timer.
             self._head_due = self._in(self.limits.head_seconds)
 
     def pause_writing(self) -> None:

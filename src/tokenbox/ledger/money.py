@@ -23,7 +23,9 @@ def money(value: object) -> Decimal:
     try:
         amount = Decimal(value)
     except InvalidOperation:
-        raise InvalidMoney(f"{str(value)[:40]!r} is not an amount of money: give one such as '0.25'.") from None
+        raise InvalidMoney(
+            f"{str(value)[:40]!r} is not an amount of money: give one such as '0.25'."
+        ) from None
     if not amount.is_finite() or amount < 0:
         raise InvalidMoney(f"{amount} is not an amount of money: it must be a finite number from 0.")
     exponent = int(amount.as_tuple().exponent)

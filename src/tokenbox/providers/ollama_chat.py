@@ -95,7 +95,9 @@ def _arguments(name: str, text: str) -> object:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise InvalidRequest(f"the arguments of the call of {name} are not a JSON object, which Ollama needs.")
+        raise InvalidRequest(
+            f"the arguments of the call of {name} are not a JSON object, which Ollama needs."
+        )
     return value
 
 

@@ -72,7 +72,9 @@ class McpTools:
         Raises :class:`BadArguments`, :class:`McpFailed`, ``MissingExtra``.
         """
         if not _NAME.fullmatch(name):
-            raise BadArguments(f"{name!r} is not a name for a server: letters, digits and - only, at most 24.")
+            raise BadArguments(
+                f"{name!r} is not a name for a server: letters, digits and - only, at most 24."
+            )
         if name in self._connections:
             raise BadArguments(f"{name} is connected already. First: :mcp disconnect {name}")
         connection = wait_for(self._connect(name, where, variables, folder))

@@ -386,4 +386,6 @@ class _Header:
         self._left -= size
 
     def _damaged(self, what: str) -> VocabularyError:
-        return VocabularyError(f"{self._shown} is not a complete GGUF file: {what} in its header. Fetch it again.")
+        return VocabularyError(
+            f"{self._shown} is not a complete GGUF file: {what} in its header. Fetch it again."
+        )

@@ -303,7 +303,9 @@ def _read_part(part: Any, place: int) -> dict[str, str]:
 def _read_call(call: Any, place: int) -> dict[str, Any]:
     function = call.get("function") if isinstance(call, Mapping) else None
     if not isinstance(function, Mapping) or call.get("type") != "function":
-        raise TemplateError(f"llama.cpp refuses messages[{place}], which has a call that is not a function's.")
+        raise TemplateError(
+            f"llama.cpp refuses messages[{place}], which has a call that is not a function's."
+        )
     arguments = function.get("arguments", "") if "arguments" in function else None
     if not isinstance(function.get("name"), str) or "arguments" not in function:
         raise TemplateError(f"llama.cpp refuses messages[{place}]: a call has no name or no arguments.")
