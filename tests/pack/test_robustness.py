@@ -1,4 +1,4 @@
-"""What a folder can have in it that is not an ordinary file. Nothing hangs, nothing is lost without a word."""
+"""Folders with more than ordinary files in them. Nothing hangs, nothing is lost without a word."""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@ address) or unpack it (a PDF is compressed). How many tokens that is, only the s
 does not cover such input, the request passes only if the operator sets ``policy.uncertain = "allow"``.
 
 An image is no such input: providers bound what an image costs, whatever its size in bytes
-(:data:`tokenbox.compose.bound.PER_MEDIA`). A payload that is not an image is text in disguise, and is refused.
+(:data:`tokenbox.compose.bound.PER_MEDIA`). A payload that is not an image may be
+text in disguise, and is refused.
 """
 
 from __future__ import annotations

@@ -99,9 +99,9 @@ def encode_again(pack: Pack, store: ContentStore | None = None) -> bytes:
 
     For a pack that this module or the reference wrote, with the same zstd version, the same bytes. What
     readers only tolerate is not kept: padded numbers, unusual field order, unknown and repeated fields, half
-    a line range, bytes in names that are not UTF-8, reserved flags, the minor version, the older magic, an odd
-    END, and compression that saves nothing, has another level, or is both of blocks and of the whole, or of
-    a reference. A pack without blocks is not written.
+    a line range, bytes in names that are not UTF-8, reserved flags, the minor version, the older magic, an
+    odd END, and compression that saves nothing, has another level, or is both of blocks and of the whole, or
+    of a reference. A pack without blocks is not written.
     """
     entries = [
         Entry(block, frame.compressed, frame.reference)

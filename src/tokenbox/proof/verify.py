@@ -41,8 +41,8 @@ _SUFFIX = {SUMMARIES: ".json", TEXTS: ""}
 class Files(Protocol):
     """The files of a bundle, wherever they are. Each method raises :class:`BundleInvalid`.
 
-    Names are relative, with ``/``. What is not a regular file is an error, an empty folder a name that ends in
-    ``/``. Nobody has to hold a file in memory but those that ``read`` is asked for.
+    Names are relative, with ``/``. What is not a regular file is an error; an empty folder is a name that
+    ends in ``/``. Only the files that ``read`` is asked for are held in memory.
     """
 
     def names(self) -> Iterable[str]:

@@ -82,7 +82,7 @@ def _asked(text: str) -> tuple[str, str | None]:
 
 
 def _last_unquoted(text: str) -> int | None:
-    """Where the last ``|>`` outside the quotes of a shell is. An apostrophe in the question is not a quote."""
+    """The place of the last ``|>`` outside shell quotes. An apostrophe in the question is not a quote."""
     quote, found = "", None
     skip = False
     for i, c in enumerate(text):

@@ -279,7 +279,7 @@ def sign_bundle(path: Path, signers: Sequence[SigningKey]) -> None:
 
 
 class FolderFiles:
-    """The files of a bundle in a folder. No link is followed, and nothing is read that is not a regular file."""
+    """The files of a bundle in a folder. Links are not followed, and only regular files are read."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = os.fspath(path)

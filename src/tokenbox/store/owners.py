@@ -77,8 +77,8 @@ class Owners:
         """
         if _NAME.fullmatch(owner.name) is None:
             raise OwnerProblem(
-                f"{owner.name[:60]!r} is not a name of a {owner.kind}: use 1 to 100 letters, digits, spaces and "
-                "any of @ . + - _.",
+                f"{owner.name[:60]!r} is not a name of a {owner.kind}: use 1 to 100 letters, digits, spaces "
+                "and any of @ . + - _.",
                 name=owner.name[:100],
             )
         check_quotas(owner.quotas)
