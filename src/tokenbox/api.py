@@ -400,7 +400,7 @@ def request_counter(
     media_tokens: MediaTokens = None,
     markers: bool = True,
 ) -> RequestCounter:
-    """Who counts requests to a model, or by a tokenizer. Raises a ``TokenizerError``, or ``NoTokenizer``."""
+    """The counter of requests to a model, or by a tokenizer. Raises ``TokenizerError`` or ``NoTokenizer``."""
     if not markers:
         return MarkersFormat(text_counter(model, tokenizer), markers=False, media_tokens=media_tokens)
     if model is None and tokenizer is None:
@@ -428,7 +428,7 @@ def _counters(model: str | None, tokenizer: Counts | None) -> Counters:
 
 
 def counter_of_model(name: str) -> RequestCounter | None:
-    """Who counts requests to the model of that name; None where it is not a model's."""
+    """The counter of requests to the model of that name; None if no model has that name."""
     return _counters(name, None).counter if _is_model(name) else None
 
 

@@ -12,7 +12,7 @@ MAX_INTEGER: Final = 2**53 - 1
 
 
 def whole(value: object) -> int | None:
-    """``value`` as a Python integer; None if it is not a whole number. ``True`` and ``False`` are none."""
+    """``value`` as a Python integer; None if it is not a whole number, as ``True`` and ``False`` are not."""
     if type(value) is int:
         return value
     if isinstance(value, bool):

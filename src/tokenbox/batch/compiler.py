@@ -99,7 +99,7 @@ class RowCompiler:
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """Who counts: the name, version and fingerprint that a manifest has."""
+        """The counter: the name, version and fingerprint that a manifest has."""
         try:
             return self.texts.identity.to_dict()
         except TokenboxError:  # a chat format without a tokenizer of texts

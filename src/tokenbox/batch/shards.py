@@ -74,7 +74,7 @@ class Shard:
 
     @property
     def size(self) -> int | None:
-        """How much of the input it is, beside other shards of the input; None where nobody knows."""
+        """How much of the input it is, beside other shards of the input; None where that is unknown."""
         return None if self.stop is None else self.stop - self.start
 
 

@@ -118,7 +118,7 @@ def plan(
     for ``prompt_cache_key``; by default a digest of tools and system prompt.
 
     A mark that is there already stays and takes one of the places. Raises ``InvalidMessage``, or
-    :class:`InvalidCachePlan` for figures that are none.
+    :class:`InvalidCachePlan` for figures that are not counts.
     """
     for name, figure in (("requests", requests), ("seconds", seconds)):
         if whole(figure) is None or figure < 0:

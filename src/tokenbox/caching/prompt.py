@@ -55,7 +55,7 @@ class Span:
 
 
 def api_of(body: Mapping[str, Any]) -> Api:
-    """Whose shape a request has. Raises :class:`InvalidMessage` for what is none of a chat."""
+    """Whose shape a request has. Raises :class:`InvalidMessage` for what is not part of a chat."""
     if not isinstance(body, Mapping):
         raise InvalidMessage(
             f"a request is a mapping, as it is sent: {{'model': ..., 'messages': [...]}}, "

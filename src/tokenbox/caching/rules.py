@@ -19,7 +19,7 @@ ONE_HOUR: Final = 3_600
 
 
 class Provider(StrEnum):
-    """Who caches, and how a caller has a say in it."""
+    """Which provider caches, and what a caller can ask of it."""
 
     ANTHROPIC = "anthropic"
     """Nothing is cached without ``cache_control`` marks."""

@@ -197,7 +197,7 @@ def _match(query: str, words: list[str], exact: set[str], low: str) -> int | Non
 
 
 def _is_repeated(key: str) -> bool:
-    """``gemini/gemini-2.5-pro``, of which ``gemini-2.5-pro`` shows all figures."""
+    """``gemini/gemini-2.5-pro``: ``gemini-2.5-pro`` shows all its figures."""
     _, slash, name = key.partition("/")
     return bool(slash) and name in published().raw and is_first_party(name)
 

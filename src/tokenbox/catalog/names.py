@@ -65,7 +65,7 @@ def provider_of(row_provider: str | None) -> str | None:
 
 
 def first_party(name: str) -> str | None:
-    """Who makes and serves the model of that bare name."""
+    """The makers and servers of the model of that bare name."""
     return next((provider for pattern, provider in FIRST_PARTIES if pattern.match(name.lower())), None)
 
 

@@ -1,4 +1,4 @@
-"""Who offers which model, and at what rates: the vendored table ``data/prices.json``, and its lookup.
+"""Which provider offers which model at what rates: the vendored table ``data/prices.json`` and its lookup.
 
 The rules of the lookup are genai-prices' own: the first model of a provider whose clause matches a name,
 else the first of the makers whose models the provider offers too (Azure those of OpenAI, ...).

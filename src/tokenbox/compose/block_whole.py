@@ -348,7 +348,7 @@ class BlockWhole:
 
 
 class PricedBlockWhole(BlockWhole):
-    """Where nothing is known of the tokenizer: counted anew at each reset, conservative from there on.
+    """Where nothing is known of the tokenizer: counted again at each reset, conservative from there on.
 
     ``reserve`` is added to every total: by how much the emitted whole was over when it was counted.
     """

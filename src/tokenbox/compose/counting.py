@@ -97,7 +97,7 @@ class Counter:
         self._small.update(zip(missing, counts, strict=True))
 
     def whole(self, text: str) -> int:
-        """The count of an emitted whole, made anew: it checks the figures kept up to date."""
+        """The count of an emitted whole, counted again: it checks the figures kept up to date."""
         return self.tokenizer.count(text) if text else 0
 
     def form(self, section: Section, number: int) -> tuple[str, int]:
@@ -113,7 +113,7 @@ class Counter:
 
     @property
     def measuring(self) -> Tokenizer:
-        """What cuts are measured with: for a tokenizer of which nothing is known, with the memory.
+        """What cuts are measured with: with the memory, for a tokenizer about which nothing is known.
 
         On the way to the longest cut, such a one is asked the same again.
         """

@@ -35,7 +35,7 @@ def exact_whole(
 
 
 def checked_total(whole: Parts, pieces: Sequence[str]) -> int:
-    """The count of the emitted whole, in pieces, made anew; of a long one, its parts and seams added up anew.
+    """The count of the emitted whole, counted again in pieces; a long one is the sum of its parts and seams.
 
     The latter only where the vocabulary's own pattern proves the cuts: then it is the count.
     """

@@ -115,7 +115,7 @@ class RememberedCounts:
 
 
 def counted(tokenizer: Tokenizer, texts: Sequence[str]) -> list[int]:
-    """The counts, made now. Our own tokenizers refuse what is not Unicode; of others nobody knows."""
+    """The counts, made now. Our own tokenizers refuse what is not Unicode; other tokenizers may not."""
     if isinstance(tokenizer, CallableTokenizer) or not type(tokenizer).__module__.startswith("tokenbox."):
         for text in texts:
             utf8(text)

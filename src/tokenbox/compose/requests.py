@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class By(StrEnum):
-    """Who counted, and how, in the order in which they are asked."""
+    """Which counter counted, and how, in the order in which they are asked."""
 
     TEMPLATE = "template"
     """A chat template and vocabulary here, both in the verified table."""

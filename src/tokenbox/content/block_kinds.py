@@ -68,7 +68,7 @@ class Lang(_Named):
 
 
 class Role(_Named):
-    """Who speaks in a conversation turn."""
+    """The speaker of a conversation turn."""
 
     SYSTEM = 1
     USER = 2

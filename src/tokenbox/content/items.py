@@ -238,7 +238,7 @@ def _of_anthropic(given: Mapping[str, Any]) -> Item:
 
 
 def _speech(role: str, blocks: list[Mapping[str, Any]]) -> list[Message]:
-    """The message of what is said in the blocks: none if there are none."""
+    """The message that the blocks say: no messages if there are no blocks."""
     if not blocks:
         return []
     content: list[Mapping[str, Any]] = []

@@ -90,7 +90,7 @@ Frozen = str | int | float | bool | None | Object | tuple["Frozen", ...]
 class Part:
     """One part of a content: a text, or an image, file or recording with its declared cost in tokens.
 
-    ``tokens`` is what the part's own key ``tokens`` says; None for a text, and where nobody has said it.
+    ``tokens`` is what the part's own key ``tokens`` says; None for a text, and where it is unknown.
     """
 
     kind: PartKind

@@ -13,7 +13,7 @@ MAX_FILES = 256 * 1024 * 1024
 
 
 class FileProblemError(Exception):
-    """A file cannot be used. Whoever knows which key named it makes a :class:`DocumentError` of it."""
+    """A file cannot be used. The caller knows the key that named it, and raises a :class:`DocumentError`."""
 
     def __init__(self, code: Code, message: str, **details: int) -> None:
         super().__init__(message)

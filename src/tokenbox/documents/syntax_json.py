@@ -24,7 +24,7 @@ class _RepeatedKeyError(Exception):
 
 
 def parse_json(text: str, name: str | None, first_line: int = 1) -> Source:
-    """``text`` as data. Floats become Decimal; NaN and Infinity too, for whoever reads them to refuse."""
+    """``text`` as data. Floats become Decimal; NaN and Infinity too: the reader of values refuses them."""
 
     @cache
     def locate() -> Mapping[KeyPath, int]:

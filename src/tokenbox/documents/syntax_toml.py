@@ -27,7 +27,7 @@ _REPEATED = re.compile(
 
 
 def parse_toml(text: str, name: str | None, first_line: int = 1) -> Source:
-    """``text`` as data. Floats become Decimal; nan and inf too, for whoever reads them to refuse."""
+    """``text`` as data. Floats become Decimal; nan and inf too: the reader of the values refuses them."""
 
     @cache
     def locate() -> Mapping[KeyPath, int]:

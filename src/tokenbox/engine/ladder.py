@@ -89,7 +89,7 @@ class Whole(Protocol):
         ...
 
     def reset(self, forms: Sequence[Form]) -> None:
-        """Show all blocks anew, each in its form."""
+        """Show all blocks again, each in its form."""
         ...
 
     def has(self, i: int, form: Form, room: int) -> bool:

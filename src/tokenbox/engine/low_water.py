@@ -1,6 +1,6 @@
 """How far to evict so that a prompt cache stays warm: the rule, and why it is that one (docs/caching.md).
 
-A server with a prompt cache processes anew all that follows the first change, so a cut costs what it keeps,
+A server with a prompt cache processes again all that follows the first change, so a cut costs what it keeps,
 and lasts until what it freed is full again. Let V tokens be the room for what may leave, g the growth per
 request and s what a cut frees. Per request, g V / s tokens are then processed again, less g, and s / 2 tokens
 of context are missing on average. If ``eagerness`` tokens of missing context are as bad as one processed

@@ -9,7 +9,7 @@ total is over the limit:
 3. rounds: the oldest round of calls and results leaves;
 4. exchanges: the oldest exchange leaves.
 
-A result of which a part fits is cut and not masked, and where a change made more room than was needed,
+A result that fits in part is cut and not masked, and where a change made more room than was needed,
 results come back as far as they fit, the newest first. If what must stay is over the budget by itself, the
 results of the open round are cut first (``shorten_last``). If the budget cannot be held, nothing changes for
 its sake: it could not help. Whoever sends then refuses.

@@ -24,7 +24,7 @@ _WAITING = 8
 class CountAhead:
     """Counts texts in other threads, into ``cache``.
 
-    What cannot be counted is left to whoever counts it next.
+    What cannot be counted is left to the next counter.
     """
 
     def __init__(self, tokenizer: Tokenizer, cache: CountCache) -> None:

@@ -54,7 +54,7 @@ def blocks_entry(
 
 
 def pack_entry(pack: Pack, title: str, tokenizer: Tokenizer | None = None) -> PageEntry:
-    """The entry of a pack of a folder: its rendering, and the files of which nothing is shown."""
+    """The entry of a pack of a folder: its rendering, and the files that are not shown."""
     entry = blocks_entry(pack.rendering, title, tokenizer, kind="pack")
     known = {item.id for item in entry.items}
     facts = [("Files", f"{len(pack.files):,}"), ("Order", pack.options.order.value)]

@@ -60,7 +60,7 @@ class Decoder:
     The events do not depend on the chunks. A fault is raised when the events before it were returned: by the
     ``feed`` that met it if it had none, otherwise by the next call, and by every call from then on. After END
     nothing is read: further bytes are counted, in ``trailing``, and ``finish`` raises ``TrailingData``;
-    whoever accepts them stops at the :class:`EndEvent`.
+    a caller that accepts them stops at the :class:`EndEvent`.
 
     Memory: the block being read and the events of one ``feed``. Of a pack that is compressed as a whole, one
     small chunk may expand to many blocks; :meth:`events` gives them one by one.

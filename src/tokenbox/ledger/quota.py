@@ -1,4 +1,4 @@
-"""Quotas: so many tokens, or so much money, in a window of time. Whole numbers only.
+"""Quotas: a number of tokens, or an amount of money, in a window of time. Whole numbers only.
 
 Money is counted in nanodollars, 10^-9 dollars, so that every store can add it up exactly: Redis counts in
 scripts with doubles, which are exact up to 2^53. What a request costs is rounded up to the next one; the

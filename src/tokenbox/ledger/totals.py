@@ -19,7 +19,7 @@ Number = TypeVar("Number", bound=int | Decimal)
 
 @dataclass(frozen=True, slots=True)
 class Sum(Generic[Number]):
-    """A sum of which ``unknown`` parts are missing: it is at least ``known``, and ``known`` if none is.
+    """A sum with ``unknown`` parts missing: at least ``known``, and exactly ``known`` if nothing is missing.
 
     ``estimated`` of the known parts are estimates.
     """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class InvalidArguments(TokenboxError):
-    """The arguments of a call are none that the tool takes."""
+    """The tool does not take the arguments of the call."""
 
     code = "invalid_arguments"
 

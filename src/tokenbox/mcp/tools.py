@@ -37,7 +37,7 @@ _HOW: Final = {"FULL": "full", "FOCUSED": "in_part", "OUTLINE": "outline", "LIST
 class Desk:
     """What all calls of a server share. ``model`` counts where a call names none.
 
-    ``keys``: of which one must have signed a bundle; None checks no signature.
+    ``keys``: one of them must have signed a bundle; None checks no signature.
     """
 
     model: str | None = None

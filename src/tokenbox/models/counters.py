@@ -1,4 +1,4 @@
-"""Who counts for a model: one order for every surface (requests.md, "Order of who counts").
+"""What counts for a model: one order for every surface (requests.md, "Order of who counts").
 
 1. what the call or the settings name, where that counts requests by itself: a format, or a model's own files;
 2. the model's server, where its endpoint may be used;
@@ -64,7 +64,7 @@ class Counting:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """Who counts: requests, and texts. ``exact``: proven, so that no server need be asked.
+    """The counters of requests and of texts. ``exact``: proven, so that no server need be asked.
 
     ``tokenizer`` is None where what is named counts requests only.
     """
@@ -96,7 +96,7 @@ ANYONE: Final = Counting()
 
 
 def counters_for(model: str | None, counting: Counting = ANYONE) -> Counters:
-    """Who counts for a model. Raises :class:`NoTokenizer`, or what is wrong with what is named."""
+    """The counters for a model. Raises :class:`NoTokenizer`, or what is wrong with what is named."""
     if not isinstance(model, str | None):
         raise NoTokenizer(f"a model is named, as in 'gpt-4o', not {type(model).__name__}.", remedies=[])
     named = counting.named
@@ -119,7 +119,7 @@ def names_model(named: object) -> bool:
 
 
 def _tokenizer(model: str | None, counting: Counting) -> Tokenizer:
-    """Who cuts texts: what is named, else the model's own tokenizer, else its family's."""
+    """What cuts texts: what is named, else the model's own tokenizer, else its family's."""
     if counting.named is not None:
         return FAMILIES.named(counting.named, model)
     if model is None:

@@ -49,7 +49,7 @@ NO_LIMITS: Final = ModelLimits()
 class Stated:
     """What the call, or the settings, say about a model. None: nothing.
 
-    ``context_window`` is what the model holds, whoever else says otherwise. ``window_cap`` is the most of any
+    ``context_window`` is what the model holds, whatever other sources say. ``window_cap`` is the most of any
     model's window that is to be used: it lowers what the server or the catalog says, and stands in where
     both are silent.
     """

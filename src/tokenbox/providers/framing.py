@@ -1,7 +1,7 @@
 """Streams cut into messages, sans-I/O: bytes in, in pieces of any size; messages out.
 
 :class:`Frames` cuts a stream of server-sent events (HTML standard, 9.2) into frames and keeps every byte, for
-whoever passes them on. What a frame says, :func:`message_of` reads. :class:`ServerSentEvents` and
+callers that pass them on. What a frame says, :func:`message_of` reads. :class:`ServerSentEvents` and
 :class:`JsonLines` give the messages of a whole stream. No character is decoded before it is whole.
 """
 

@@ -63,7 +63,7 @@ def block_names(block: Block) -> dict[str, str]:
 def block_body(block: Block, escape: Callable[[str], str] = str) -> str:
     """The text a full form holds between its markup; bad UTF-8 as U+FFFD.
 
-    ``escape`` is applied to the names of a file tree, each of which must stay on its line.
+    ``escape`` is applied to the names of a file tree: each must stay on its line.
     """
     match block:
         case FileTreeBlock():

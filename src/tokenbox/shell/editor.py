@@ -52,7 +52,7 @@ class Editor:
         )
 
     def read(self, prompt: str, begun: str = "") -> str:
-        """One input, of which ``begun`` is there already; if that ends its line, it is the input.
+        """One input that starts as ``begun``; if that ends its line, it is the input.
 
         Raises ``EOFError`` at Ctrl-D and ``KeyboardInterrupt`` at Ctrl-C.
         """

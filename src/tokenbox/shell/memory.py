@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Memory:
-    """The notes in a file, read anew each time: another shell may have written meanwhile."""
+    """The notes in a file, read again each time: another shell may have written meanwhile."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

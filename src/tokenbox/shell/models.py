@@ -117,7 +117,7 @@ class Models:
             return ()
 
     def probe_again(self) -> None:
-        """Forget what is known of servers, such as that one has no /tokenize: the next count asks anew."""
+        """Forget what is known of servers, such as that one has no /tokenize: the next count asks again."""
         SESSION.forget()
         self._counts.clear()
 
@@ -272,7 +272,7 @@ class Models:
         return price(self.target.model, on, configured=self._config.catalog_prices())
 
     def _counter(self) -> RequestCounter | None:
-        """Who counts a request to the current model here; None where its vocabulary cannot be used."""
+        """What counts a request to the current model here; None where its vocabulary cannot be used."""
         counting = self._config.counting(self.name) if self.name else Counting()
         try:
             return counters_for(self.target.model, replace(counting, baselines=None)).counter

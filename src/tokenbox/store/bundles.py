@@ -120,7 +120,7 @@ class Bundles:
     def write(self, evidence: Evidence) -> Written:
         """Write the bundle of ``evidence``; of one that is there already nothing is written.
 
-        It appears whole or not at all, whatever happens and whoever else writes it. Raises
+        It appears whole or not at all, whatever happens and whichever process writes it. Raises
         :class:`ProofNotWritten`.
         """
         bundle = build(evidence, texts=self.texts)

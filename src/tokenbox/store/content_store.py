@@ -21,8 +21,8 @@ class DirectoryStore:
     """Bodies in ``directory/ab/cdef...``, by the digest in hexadecimal.
 
     The directory is made on the first ``put``. A file appears whole or not at all, so that several processes
-    can share a store. ``limit``: a larger file, in bytes, is refused and not read. That a body still has its
-    digest is checked by whoever reads it.
+    can share a store. ``limit``: a larger file, in bytes, is refused and not read. Readers check that a
+    body still has its digest.
     """
 
     def __init__(self, directory: str | os.PathLike[str], *, limit: int = MAX_BODY) -> None:

@@ -69,7 +69,7 @@ class Lease:
 
     @property
     def spent(self) -> int:
-        """What is not free, whoever has it."""
+        """What is not free, whichever process has it."""
         return self.used + self.open
 
     def take(self, amount: int, now: float) -> None:
@@ -187,7 +187,7 @@ class LeasedQuotas:
         return lease
 
     async def _asked(self, lease: Lease, work: Coroutine[Any, Any, None]) -> None:
-        """One question about a lease at a time. Who leaves meanwhile leaves its answer for the next."""
+        """One question about a lease at a time. The answer for a caller that has left serves the next."""
         task = lease.asking = asyncio.get_running_loop().create_task(work)
         task.add_done_callback(lambda done: _over(lease, done))
         await asyncio.shield(task)

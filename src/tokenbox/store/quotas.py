@@ -115,7 +115,7 @@ class SqlQuotas:
         await self._asked(self.levels_now, ())
 
     async def close(self) -> None:
-        """The database is closed by whoever opened it."""
+        """Whatever opened the database closes it."""
 
     def take_now(self, reservation: str, takes: Sequence[Take]) -> list[Level]:
         # Always in the same order, so that no two transactions wait for each other.

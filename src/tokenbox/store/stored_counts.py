@@ -2,7 +2,7 @@
 
 One SQLite file, shared by all processes of a user. It holds digests and numbers, no text. It is a cache and
 no more than that: a file that is damaged, locked, of another version or not writable is done without, and a
-damaged one is made anew. A number that was changed on the disk is not believed, because each carries a check.
+damaged one is replaced. A number that was changed on the disk is not believed, because each carries a check.
 """
 
 from __future__ import annotations

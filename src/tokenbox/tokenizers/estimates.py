@@ -55,7 +55,7 @@ class Heuristic(AdditiveTokenizer):
 class Larger(BaseTokenizer):
     """``two-vocabularies``: the larger count of two vocabularies and 15 % on top, rounded up.
 
-    For a model whose tokenizer nobody knows (requests.md, "Order of who counts").
+    For a model whose tokenizer is unknown (requests.md, "Order of who counts").
     """
 
     def __init__(self, name: str, first: BaseTokenizer, second: BaseTokenizer) -> None:

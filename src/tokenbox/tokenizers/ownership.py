@@ -42,9 +42,9 @@ class Family(Protocol):
 
 
 class TokenizerFamilies:
-    """Who counts for which family. The functions of :mod:`tokenbox.tokenizers` are those of one, shared.
+    """Which tokenizer counts for which family. The functions of :mod:`tokenbox.tokenizers` share one.
 
-    ``family_of`` gives the family of a model, or None where nobody knows it. It is asked, not known here:
+    ``family_of`` gives the family of a model, or None where it is unknown. It is asked, not known here:
     one table of models serves windows, prices and tokenizers.
     """
 
@@ -189,7 +189,7 @@ def _may_be_exact(family: Family | None) -> bool:
 
 
 def _no_tokenizer(model: str, family: Family | None, baseline: str | None) -> NoTokenizer:
-    """What is missing, and commands, any one of which is enough: the recommended one first."""
+    """What is missing, and commands: any one is enough, the recommended one comes first."""
     key = f"models.{model}.tokenizer" if _BARE.fullmatch(model) else f"'models.{json.dumps(model)}.tokenizer'"
     name = None if family is None else family.name
     heuristic = "tokenbox config set tokenizers.heuristic true"

@@ -68,7 +68,7 @@ class BaseTokenizer:
 
     ``cuts``: where the counts of the parts of a text add up to the count of the whole; None if
     nowhere is known. ``cuts_proven``: the rule follows from the vocabulary's own pattern; otherwise
-    whoever uses it verifies its result. ``cheap``: counting costs little more than reading the text.
+    callers verify its result. ``cheap``: counting costs little more than reading the text.
     """
 
     cuts: CutRules | None = None

@@ -93,7 +93,7 @@ def get(name: str, engine: Engine = "auto") -> Tokenizer:
 
 
 def _own(name: str) -> Tokenizer | None:
-    """A user's tokenizer by name; None where there is none of that name."""
+    """A user's tokenizer by name; None if no tokenizer has that name."""
     if name in _imported:
         return _imported[name]
     from importlib.metadata import entry_points  # noqa: PLC0415  # 20 ms, for a name that is not built in

@@ -297,7 +297,7 @@ class _ByWeight:
 
 
 class _ByCuts:
-    """Between safe cuts counts add up: only the torn segments at the edges are counted anew."""
+    """Between safe cuts counts add up: only the torn segments at the edges are counted again."""
 
     ahead = AHEAD
 

@@ -36,7 +36,7 @@ def _decode(tokens: Sequence[int], name: str) -> str:
 
 
 def identity_of(name: str, rule: str, *, exact: bool) -> TokenizerIdentity:
-    """Who counts by a rule, which takes the place of a vocabulary in the fingerprint."""
+    """A counter by a rule, which takes the place of a vocabulary in the fingerprint."""
     return TokenizerIdentity(name, "1", hashlib.sha256(rule.encode()).hexdigest(), exact)
 
 

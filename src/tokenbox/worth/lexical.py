@@ -185,7 +185,7 @@ class Lexical:
 
 
 def _word_at(data: bytes, start: int, end: int) -> bytes | None:
-    """The whole word of which the start, up to ``end``, was found; None where no word begins there."""
+    """The whole word whose start, up to ``end``, was found; None where no word begins there."""
     if not _starts_word(data, start):
         return None
     first = data[start : start + 1]

@@ -1,4 +1,4 @@
-"""Who refers to what is in focus, and what that refers to: the identifiers that tie texts together."""
+"""What refers to the focus, and what the focus refers to: the identifiers that tie texts together."""
 
 from __future__ import annotations
 

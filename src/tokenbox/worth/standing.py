@@ -1,4 +1,4 @@
-"""Who is referred to: what a definition is worth without a query, by how many texts mention its name.
+"""What is referred to: what a definition is worth without a query, by how many texts mention its name.
 
 Definitions are found by how a line begins, in any language, so that nothing has to be parsed.
 """

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 class Language:
     """One language. ``module`` and ``factory`` name the grammar.
 
-    ``signs``: patterns of which at least two must be found for text to be taken for this language.
+    ``signs``: patterns; at least two must match for a text to count as this language.
     ``comment``: how an outline writes the first line of what documents a definition.
     """
 
