@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from tokenbox.conversation import ChatFormat, Conversation, Fitted
     from tokenbox.engine.result import Action, Decision, Policy, Reason, Step
     from tokenbox.errors import ContextCriticalOverflow, TokenboxError
+    from tokenbox.models import Counting
     from tokenbox.policy import override as override
     from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 
@@ -93,6 +94,14 @@ def _counter_of_model(model: str) -> RequestCounter | None:
     return counter_of_model(model)
 
 
+def _settings_of(model: str) -> tuple[str, Counting]:
+    from tokenbox.config import current  # noqa: PLC0415
+
+    settings = current()
+    return settings.model_id(model), settings.counting(model)
+
+
+_lookups.settings_of.answered_by(_settings_of)
 _lookups.family_of.answered_by(_family_of)
 _lookups.counter_of_model.answered_by(_counter_of_model)
 

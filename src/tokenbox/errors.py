@@ -12,6 +12,7 @@ Each carries a stable ``code`` (for programs), a message that says what was wron
     │   ├── InvalidTokenizer          invalid_tokenizer        a user's tokenizer that does not count
     │   ├── VocabularyError           vocabulary_invalid       a vocabulary file that cannot be used
     │   └── UnsupportedOperation      unsupported_operation    an estimate has no tokens to decode
+    ├── CodeNotAllowed                code_not_allowed         a name of code that nobody who may allowed
     ├── MissingExtra                  missing_extra            an optional package is not installed
     ├── LensError                     lens_error
     │   ├── LensSyntaxError           lens_syntax
@@ -150,6 +151,22 @@ class UnsupportedOperation(TokenizerError):
     """The tokenizer cannot do this: an estimate has no tokens."""
 
     code = "unsupported_operation"
+
+
+class CodeNotAllowed(TokenboxError):
+    """A file, a bundle or a call names code, ``module:function``, that is not allowed to run here."""
+
+    code = "code_not_allowed"
+
+    @classmethod
+    def of(cls, name: str) -> CodeNotAllowed:
+        command = f"tokenbox config set --user code.allowed {name}"
+        return cls(
+            f"{name} is code, and what names it here may have been written by somebody else. Look at it. "
+            f"Then allow it for every project, or trust all that this project names.\nRun: {command}",
+            name=name,
+            remedies=[command, "tokenbox config set --user code.allowed $PWD"],
+        )
 
 
 class MissingExtra(TokenboxError):

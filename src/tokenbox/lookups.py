@@ -30,3 +30,6 @@ family_of = Lookup()
 
 counter_of_model = Lookup()
 """What counts whole requests to a model: a :class:`tokenbox.compose.requests.RequestCounter`."""
+
+settings_of = Lookup()
+"""A model's id, and who counts for it by the settings of this folder: a :class:`tokenbox.models.Counting`."""

@@ -201,11 +201,22 @@ def test_a_failure_leaves_evidence_and_replays() -> None:
     def broken(_chunks: object, _budget: int, _count: object) -> list[int]:
         raise ZeroDivisionError("QUAGGA")
 
-    evidence = asked(
-        ctx.enforce, model="m", chunks=TEXTS, max_ctx=99, strategy=broken, tokenizer="utf8-bytes"
-    )
+    evidence = asked(ctx.pack, model="m", chunks=TEXTS, max_ctx=99, strategy=broken, tokenizer="utf8-bytes")
     assert (evidence.outcome.status, evidence.outcome.code) == ("failed", "strategy_failed")
     assert "QUAGGA" not in repr(evidence.outcome)
+
+
+def test_a_bug_in_a_strategy_does_not_take_the_refusal_away() -> None:
+    def broken(_chunks: object, _budget: int, _count: object) -> list[int]:
+        raise ZeroDivisionError("QUAGGA")
+
+    for strategy in (broken, "ladder"):  # which is not for texts
+        evidence = asked(
+            ctx.enforce, model="m", chunks=TEXTS, max_ctx=99, strategy=strategy, tokenizer="utf8-bytes"
+        )
+        assert (evidence.outcome.status, evidence.outcome.code) == ("refused", "over_context")
+        assert "fails here" in repr(evidence.decisions)
+        assert "QUAGGA" not in repr(evidence.decisions)
 
 
 def test_the_error_comes_before_that_there_is_no_proof_of_it() -> None:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.batch.errors import BatchError, WorkersFailed
 from tokenbox.batch.work import KILLS, Job, Mark, ShardRecord
 from tokenbox.errors import TokenboxError
+from tokenbox.named_code import allowed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -62,7 +63,7 @@ class _Worker:
             start_new_session=True,  # Ctrl-C is for the process that the user sees; it ends the others
         )
         self._started = False
-        self._greeting: tuple[Any, ...] = (sys.path, plan)
+        self._greeting: tuple[Any, ...] = (sys.path, allowed(), plan)
 
     def run(self, job: Job) -> Iterator[Event]:
         """The events of one shard. Raises ``_WorkerGone``, or the error that the worker met."""

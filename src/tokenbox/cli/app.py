@@ -6,14 +6,17 @@ import os
 import sys
 import traceback
 from importlib import import_module
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tokenbox import named_code
 from tokenbox.cli.listing import COMMANDS, help_text
 from tokenbox.cli.outcome import Exit, report
 from tokenbox.cli.streams import (
     ReaderGoneError,
+    UnreadableInput,
     abandon_output,
     check_streams,
     finish_output,
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 MODULES = {"init": "config"}
 # These have commands of their own.
 GROUPS = frozenset({"lcp", "proof", "gateway"})
+# Options whose value may be `module:function`.
+_NAME_CODE = frozenset({"--tokenizer", "-t", "--strategy"})
 
 
 def build_app(commands: Iterable[str] = COMMANDS) -> typer.Typer:
@@ -74,6 +79,7 @@ def run(arguments: list[str]) -> int:
     """Run a command and return its exit status. Bad input ends in a message, never in a traceback."""
     try:
         check_streams()
+        _allow_code(arguments)
         status = _invoke(_spelled(arguments))
         finish_output()
     except ReaderGoneError:
@@ -90,6 +96,14 @@ def run(arguments: list[str]) -> int:
     return status
 
 
+def _allow_code(arguments: Sequence[str]) -> None:
+    """Let the code run that options name; its module may be in the current folder, as for `python -m`."""
+    for option, given in pairwise([*arguments, ""]):
+        name, equals, value = option.partition("=")
+        if name in _NAME_CODE:
+            named_code.allow(value if equals else given, folder=os.path.abspath(""))  # noqa: PTH100  # a text
+
+
 def _invoke(arguments: list[str]) -> int:
     if arguments == ["--help"]:
         write_text(help_text(bold=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
@@ -103,6 +117,12 @@ def _invoke(arguments: list[str]) -> int:
         if isinstance(ended.__context__, BrokenPipeError):
             raise ReaderGoneError from None
         raise
+    except OSError as error:
+        if error.filename is None:
+            return _failed(error, arguments)
+        # Such as a name that is longer than names may be, wherever it was looked up.
+        name = str(error.filename)[:200]
+        return report(UnreadableInput(f"{name} cannot be read: {error.strerror}.", file=name))
     except Exception as error:  # noqa: BLE001  # the last line of defence
         status = _failed(error, arguments)
     return int(status or 0)

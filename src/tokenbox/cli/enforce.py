@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,11 +12,15 @@ import typer
 from tokenbox.cli import request, terminal
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.proving import Proof, ProofDir, ProofTexts, proving
-from tokenbox.cli.streams import json_bytes, write_bytes
+from tokenbox.cli.streams import STDIN, json_bytes, write_bytes
+from tokenbox.policy.records import CutChunks, LargerWindow, LowerMaxTokens
 from tokenbox.render.lines import Span, Style, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from tokenbox.policy import Enforcement
+    from tokenbox.policy.records import Remedy
     from tokenbox.render.lines import Line
 
 
@@ -73,7 +79,6 @@ def enforce(  # noqa: PLR0913, PLR0917  # one parameter per option
         asked = None if reserve_out is not None else given.max_tokens
         from tokenbox import ctx, override  # noqa: PLC0415
 
-        request.import_from_here(strategy, tokenizer)
         config = request.settings(max_ctx, reserve_out, headroom, None)
         with terminal.progress("counting"):
             found = ctx.enforce(
@@ -90,17 +95,63 @@ def enforce(  # noqa: PLR0913, PLR0917  # one parameter per option
         if as_json:
             write_bytes(json_bytes(found.to_dict()))
         else:
-            terminal.show(_picture(found))
+            options = {
+                "--model": found.model,
+                "--tokenizer": tokenizer,
+                "--max-tokens": max_tokens,
+                "--reserve-out": reserve_out,
+                "--max-ctx": max_ctx,
+                "--headroom": headroom,
+                "--strategy": strategy,
+                "--output-mode": None if output_mode is Mode.TEXT else output_mode.value,
+                "--messages": messages,
+                "--document": document,
+                "--lcp": pack,
+            }
+            terminal.show(_picture(found, Asked(options, files or ())))
         status = Exit.OK if prover is None else prover.status()
     return status if found.ok else Exit.REFUSED
 
 
-def _picture(found: Enforcement) -> list[Line]:
-    """The verdict with its numbers, then what would help."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The command line, to be tried again with a remedy."""
+
+    options: Mapping[str, str | None]
+    files: Sequence[str]
+
+    def with_remedy(self, remedy: Remedy, found: Enforcement) -> str | None:
+        """The command that follows the remedy; None where there is none, or the input is gone."""
+        if STDIN in (*self.files, *self.options.values()):
+            return None
+        match remedy:
+            case LowerMaxTokens():
+                return self._line("enforce", {"--max-tokens": str(remedy.max_tokens), "--reserve-out": None})
+            case CutChunks() if remedy.plan.strategy == found.strategy and remedy is found.plan[-2]:
+                reserve = str(found.limits.reserve_out)
+                changed = {"--max-tokens": None, "--output-mode": None, "--reserve-out": reserve}
+                return f"{self._line('plan', changed)} -o -"
+            case LargerWindow(models=(first, *_)):
+                return self._line("enforce", {"--model": first})
+        return None
+
+    def _line(self, command: str, changed: Mapping[str, str | None]) -> str:
+        words = ["tokenbox", command]
+        for option, value in {**self.options, **changed}.items():
+            words += [] if value is None else [option, value]
+        return shlex.join([*words, *self.files])
+
+
+def _picture(found: Enforcement, asked: Asked) -> list[Line]:
+    """The verdict with its numbers, then what would help, with the command that does it."""
     verdict = ("ok", Style.EXPANDED) if found.ok else ("refused", Style.DROPPED)
     lines: list[Line] = [(Span(verdict[0], verdict[1]), Span(f": {found.why.say}"))]
     lines += [(Span(f"note: {printable(note)}", Style.FAINT),) for note in found.why.notes]
     if found.plan:
         lines.append((Span("any one of these lets it pass:", Style.FAINT),))
-        lines += [(Span(f"- {printable(remedy.say)}"),) for remedy in found.plan]
+    for remedy in found.plan:
+        lines.append((Span(f"- {printable(remedy.say)}"),))
+        command = asked.with_remedy(remedy, found)
+        if command is not None:
+            lines.append((Span(f"  {printable(command)}", Style.FAINT),))
     return lines

@@ -34,7 +34,6 @@ def estimate(
         given = request.Given(files or (), messages, document, pack).read()
         from tokenbox import ctx  # noqa: PLC0415
 
-        request.import_from_here(tokenizer)
         config = request.settings(None, None, None, None)
         with terminal.progress("counting"):
             found = ctx.estimate(

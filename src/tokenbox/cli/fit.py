@@ -221,15 +221,12 @@ def _without_head(fitted: Fitted[Any], given: int) -> list[Any]:
 
 
 def _budget_of(model: str | None) -> int:
-    """What the model takes: its context window less what stays free for the answer."""
-    from tokenbox.models import resolve_figures  # noqa: PLC0415
+    """What the model takes by the settings of this folder: its window less what stays free for the answer."""
+    if model is None:
+        raise UsageProblem("no model is named. Give the budget: --budget 8000")
+    from tokenbox.ctx import limits_of  # noqa: PLC0415
 
-    figures = None if model is None else resolve_figures(model)
-    if figures is None or figures.usable is None or figures.reserve_output is None:
-        which = "no model is named" if model is None else f"the context window of {model!r} is unknown"
-        raise UsageProblem(f"{which}. Give the budget: --budget 8000")
-    room = figures.usable - figures.reserve_output
-    return room if figures.max_input is None else min(room, figures.max_input)
+    return limits_of(model).input_limit
 
 
 def _say(fitted: Fitted[Any], count: Count) -> None:

@@ -63,8 +63,7 @@ def report(error: TokenboxError) -> Exit:
     first, *rest = error.message.split("\n")  # an error of a pipeline has carets under the place
     lines = [f"{printable(first)} ({error.code})", *map(printable, rest)]
     remedies = error.details.get("remedies")
-    lines += (
-        [f"or: {printable(str(remedy))}" for remedy in remedies[1:]] if isinstance(remedies, list) else []
-    )
+    shown = [str(remedy) for remedy in remedies] if isinstance(remedies, list) else []
+    lines += [f"or: {printable(remedy)}" for remedy in shown if remedy not in error.message]
     write_error("error: " + "\n".join(lines) + "\n")
     return status_of(error)

@@ -63,7 +63,6 @@ def plan(  # noqa: PLR0913, PLR0917  # one parameter per option
         given = request.Given(files or (), messages, document, pack).read()
         from tokenbox import ctx  # noqa: PLC0415
 
-        request.import_from_here(strategy, tokenizer)
         config = request.settings(max_ctx, reserve_out, headroom, None)
         with terminal.progress("planning"):
             found = ctx.pack(

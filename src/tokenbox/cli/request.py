@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -142,12 +140,6 @@ def needed_model(model: str | None, read: Read, config: Config) -> str:
     if found is None:
         raise UsageProblem("name a model: --model gpt-4o, or once for all: tokenbox config set model gpt-4o")
     return found
-
-
-def import_from_here(*named: str | None) -> None:
-    """Let ``module:function`` of an option be in the current folder, as for ``python -m``."""
-    if any(name is not None and ":" in name for name in named):
-        sys.path.insert(0, str(Path.cwd()))
 
 
 def whole(text: str | None, option: str, otherwise: object) -> Any:  # noqa: ANN401  # checked where it is used

@@ -120,6 +120,17 @@ class Config:
             {name: setting.source for name, setting in found.items()},
         )
 
+    def strategy_for(self, model: str | None, kind: str) -> str | None:
+        """The strategy for chunks of that kind (``sections``, ``blocks``, ``messages``); None if none is set.
+
+        In each layer what ``[models.NAME]`` says comes first, then that of the kind, then that of all.
+        """
+        entries = [] if model is None else self._entries(model)
+        names: list[KeyName] = [("models", entry, "strategy") for entry in entries]
+        names += [("policy", "strategies", kind), ("policy", "strategy")]
+        found = next((layer[name] for layer in self.layers for name in names if name in layer), None)
+        return None if found is None else str(found.value)
+
     def model_id(self, model: str) -> str:
         """The id at the server of what may be a NAME of ``[models.NAME]``."""
         return model if (found := self._first(("models", model, "model"))) is None else str(found.value)

@@ -110,7 +110,10 @@ KEYS: tuple[Key, ...] = (
     Key("policy.max_ctx", Kind.WINDOW, "Most tokens of input and output together; else the model's window."),
     Key("policy.reserve_out", Kind.TOKENS, "Tokens kept free for the answer."),
     Key("policy.headroom", Kind.HEADROOM, "Share of the window kept free for safety.", Decimal(0)),
-    Key("policy.strategy", Kind.TEXT, "How to pack: box, ladder, window, or an entry point.", "box"),
+    Key("policy.strategy", Kind.TEXT, "How to pack: box, ladder, window, worth, or one of yours.", "box"),
+    Key("policy.strategies.sections", Kind.TEXT, "The same for texts and sections only."),
+    Key("policy.strategies.blocks", Kind.TEXT, "The same for blocks only."),
+    Key("policy.strategies.messages", Kind.TEXT, "The same for chats only."),
     Key(
         "policy.uncertain",
         Kind.CHOICE,
@@ -138,6 +141,12 @@ KEYS: tuple[Key, ...] = (
     Key("tokenizers.*", Kind.TOKENIZER, "The tokenizer of a family, such as llama4-bpe."),
     Key("tokenize.use_endpoint", Kind.BOOLEAN, "Let the model's server count.", False),  # noqa: FBT003
     Key("tokenize.timeout", Kind.SECONDS, "How long to wait for its count.", Decimal(2)),
+    Key(
+        "code.allowed",
+        Kind.TEXTS,
+        "Code that files may name: module:function, or a project's folder for all that it names.",
+        (),
+    ),
     # The shell.
     Key("shell.max_turns", Kind.COUNT, "Most exchanges that are kept.", 40),
     Key("shell.token_budget", Kind.TOKENS, "Most tokens of the conversation.", 4096),

@@ -26,6 +26,7 @@ from tokenbox.config.reading import read_settings, refuse_secrets, tokenizer_nam
 from tokenbox.config.setting import Level, Origin, Setting
 from tokenbox.config.state import FILE as STATE_FILE
 from tokenbox.config.state import read_state
+from tokenbox.config.trust import allow_code
 from tokenbox.config.values import from_text, from_toml
 
 if TYPE_CHECKING:
@@ -62,7 +63,9 @@ def load(
     if own is not None and _exists(own):
         layers.append(read_settings(own, Level.USER, name=str(own), base=own.parent))
         files.append(str(own))
-    return Config(layers, None if project is None else project.root, tuple(files), tuple(problems))
+    root = None if project is None else project.root
+    problems += allow_code(layers, root)
+    return Config(layers, root, tuple(files), tuple(problems))
 
 
 def _exists(path: Path) -> bool:

@@ -26,7 +26,7 @@ from tokenbox.compose.sections import SEPARATOR
 from tokenbox.config import current, reload
 from tokenbox.config.servers import keep_answer
 from tokenbox.conversation.served import ServerFormat
-from tokenbox.errors import NoTokenizer, TokenboxError, TokenizerError
+from tokenbox.errors import CodeNotAllowed, NoTokenizer, TokenboxError, TokenizerError
 from tokenbox.models import (
     NO_LIMITS,
     ModelFigures,
@@ -35,6 +35,7 @@ from tokenbox.models import (
     counters_for,
     resolve_figures,
 )
+from tokenbox.named_code import allow
 from tokenbox.policy import (
     Candidate,
     ChosenLayout,
@@ -114,6 +115,7 @@ __all__ = [
     "discover",
     "enforce",
     "estimate",
+    "limits_of",
     "pack",
     "reload",
 ]
@@ -271,6 +273,15 @@ def pack(  # noqa: PLR0913  # the seven of ADR 007, and keyword options
     return proven(PLAN, proof)(request, limits, counter, chosen, model, rule)
 
 
+def limits_of(model: str, *, config: Config | None = None) -> Limits:
+    """What a request to the model must keep to, by the settings, its server and the catalog.
+
+    Raises ``UnknownWindow`` with commands that help.
+    """
+    settings = current() if config is None else config
+    return Limits.of_model(_figures(_name(model), settings, Stated()))
+
+
 def enforce(  # noqa: PLR0913  # the five of ADR 007, and keyword options
     model: str,
     chunks: Iterable[Chunk] | Chunks,
@@ -308,17 +319,25 @@ def enforce(  # noqa: PLR0913  # the five of ADR 007, and keyword options
     request = read_chunks(chunks, separator, tools)
     figures = _figures(_name(model), settings, call, mode)
     counter, limits = _known(request, model, tokenizer, settings, figures)
+    notes, chosen = _notes(figures), None
+    try:
+        chosen = _strategy(strategy, request, model, settings)
+    except (StrategyFailed, UnknownStrategy, CodeNotAllowed) as error:
+        if strategy is not None:
+            raise
+        notes.append(_first_line(error))  # the settings' strategy says what to leave out, not whether it fits
     return proven(ENFORCE, proof)(
         request,
         limits,
         counter,
         output_mode=mode,
         override=override,
-        strategy=_strategy(strategy, request, model, settings),
+        strategy=chosen,
         model=model,
         max_tokens_request=max_tokens_request,
         uncertain=_uncertain(uncertain, settings),
-        notes=_notes(figures),
+        max_output=figures.max_output,
+        notes=notes,
         alternatives=lambda size: _larger_models(request, model, size, counter, settings, call, mode),
     )
 
@@ -379,6 +398,7 @@ def _counter(request: Chunks, model: str | None, tokenizer: object, config: Conf
     """Who counts these chunks: messages whole, texts by their tokenizer."""
     counting = _remembered(config, lambda: config.counting(model), "counting", model)
     if tokenizer is not None:
+        allow(tokenizer)
         counting = replace(counting, named=tokenizer)
     server = None if tokenizer is not None or model is None else _server(model, config)
     try:
@@ -401,20 +421,24 @@ def _known(
         if figures.context_window is not None:
             raise
         window = unknown_window(figures.model)
+        remedies = _both(error, window)
         raise NoTokenizer(
-            f"{error.message} And {window.message}",
-            **{**window.details, **error.details, "remedies": _both(error, window)},
+            f"{_first_line(error)} And {_first_line(window)}\nRun: {remedies[0]}",
+            **{**window.details, **error.details, "remedies": remedies},
         ) from None
     return counter, Limits.of_model(figures)
 
 
-def _both(*errors: TokenboxError) -> list[str]:
-    """One command with the recommended fix of each error, then all of them alone."""
-    remedies = [
-        [str(one) for one in cast("list[str]", error.details.get("remedies", []))] for error in errors
-    ]
-    first = " && ".join(found[0] for found in remedies if found)
-    return [first, *(one for found in remedies for one in found)]
+def _first_line(error: TokenboxError) -> str:
+    return error.message.partition("\n")[0]
+
+
+def _both(first: TokenboxError, second: TokenboxError) -> list[str]:
+    """Commands that fix both errors at once, any one of which is enough; the recommended one first."""
+    ours, others = (cast("list[str]", error.details.get("remedies", [])) for error in (first, second))
+    pairs = [(one, other) for other in others[:1] for one in ours]
+    pairs += [(one, other) for other in others[1:] for one in ours[:1]]
+    return [f"{one} && {other}" for one, other in pairs]
 
 
 def _server(model: str, config: Config) -> ServerFormat | None:
@@ -448,17 +472,17 @@ def _uncertain(said: Uncertain | str | None, config: Config) -> Uncertain | str:
 
 
 def _strategy(strategy: object, request: Chunks, model: str | None, config: Config) -> str | Strategy | None:
-    """The call's, else the one that is set for the model; None is that of the chunks' kind.
+    """The call's, else the one that the settings have for these chunks; None is that of the chunks' kind.
 
     A strategy of the settings is for the chunks that it can pack: ``box`` says nothing about a chat.
     """
-    if strategy is not None or model is None:
+    if strategy is not None:
+        allow(strategy)
         return strategy_of(strategy)
-    found = _remembered(config, lambda: config.policy_for(model), "policy", model)
-    if found.sources["strategy"] == "default":
-        return None
-    named = strategy_of(found.strategy)
-    return named if not isinstance(named, str) or fits_kind(named, request.kind) else None
+    kind = request.kind
+    named = _remembered(config, lambda: config.strategy_for(model, kind.value), "strategy", model, kind)
+    found = strategy_of(named)
+    return found if not isinstance(found, str) or fits_kind(found, kind) else None
 
 
 def _notes(figures: ModelFigures) -> list[str]:

@@ -271,6 +271,7 @@ def remedies(call: Call, verdict: Verdict) -> list[dict[str, object]]:
     input_fits = model.max_input is None or tokens <= model.max_input
     if call.protocol.output_keys and input_fits and free is not None and free > 0:
         key = call.limited_by or call.protocol.output_keys[0]
+        free = free if model.max_output is None else min(free, model.max_output)
         found.append(
             {"change": "reduce_output", "param": key, "to": free, "say": f"set {key} to {free} or less"}
         )

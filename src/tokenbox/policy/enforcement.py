@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tokenbox.errors import ContextCriticalOverflow, EmptyInput
 from tokenbox.models import OutputMode
 from tokenbox.policy.chunks import ChunkKind
-from tokenbox.policy.errors import InvalidPolicy
+from tokenbox.policy.errors import InvalidPolicy, StrategyFailed, UnknownStrategy
 from tokenbox.policy.estimate import count_chunks
 from tokenbox.policy.guard import Uncertain, checked_uncertain, guard
 from tokenbox.policy.override import Override
@@ -49,13 +49,16 @@ def enforce(  # noqa: PLR0913  # keyword options, as of `layout`
     model: str | None = None,
     max_tokens_request: int | None = None,
     uncertain: Uncertain | str = Uncertain.MARGIN,
+    max_output: int | None = None,
     notes: Sequence[str] = (),
     alternatives: Alternatives = no_alternatives,
 ) -> Enforcement:
     """Whether ``request`` may be sent within ``limits``; if not, with the smallest changes that let it.
 
-    ``strategy`` decides what a smaller request would leave out. ``alternatives`` is asked for other models
-    only if the request is over. Raises :class:`InvalidPolicy` for an override that is none.
+    ``strategy`` decides what a smaller request would leave out; where it fails, the verdict stands, and a
+    note says why. ``max_output``: the longest answer of the model, above which no remedy goes.
+    ``alternatives`` is asked for other models only if the request is over. Raises :class:`InvalidPolicy` for
+    an override that is none.
     """
     mode = checked_mode(output_mode)
     if override is not None and not isinstance(override, Override):
@@ -66,8 +69,16 @@ def enforce(  # noqa: PLR0913  # keyword options, as of `layout`
         )
     rule = checked_uncertain(uncertain)
     verdict = guard(count_chunks(request, counter), limits, rule)
-    why = Why(verdict, overridden=not verdict.ok and override is not None, notes=tuple(notes))
-    plan = () if verdict.ok else _remedies(request, verdict, counter, strategy, model, alternatives)
+    plan: tuple[Remedy, ...] = ()
+    name, notes = strategy_name(request, strategy), tuple(notes)
+    if not verdict.ok:
+        try:
+            cuts = _cuts(request, verdict, counter, strategy, model)
+        except (StrategyFailed, UnknownStrategy) as error:
+            cause = "" if error.__cause__ is None else f": {type(error.__cause__).__name__}"
+            cuts, notes = [], (*notes, f"no cut is proposed, for the strategy {name} fails here{cause}")
+        plan = _remedies(verdict, cuts, max_output, alternatives)
+    why = Why(verdict, overridden=not verdict.ok and override is not None, notes=notes)
     return Enforcement(
         ok=verdict.ok or override is not None,
         why=why,
@@ -78,7 +89,7 @@ def enforce(  # noqa: PLR0913  # keyword options, as of `layout`
         model=model,
         max_tokens_request=max_tokens_request,
         request=request,
-        strategy=strategy_name(request, strategy),
+        strategy=name,
     )
 
 
@@ -94,31 +105,36 @@ def checked_mode(mode: object) -> OutputMode:
 
 
 def _remedies(
-    request: Chunks,
-    verdict: Verdict,
-    counter: Counts,
-    strategy: str | Strategy | None,
-    model: str | None,
-    alternatives: Alternatives,
+    verdict: Verdict, cuts: Sequence[Remedy], max_output: int | None, alternatives: Alternatives
 ) -> tuple[Remedy, ...]:
     """Single changes, each of which is enough: ask for less, send less, use a larger window."""
     limits, tokens_in = verdict.limits, verdict.tokens
-    cut = _cut_chunks(request, verdict, counter, strategy, model)
-    found: list[Remedy | None] = [
-        _lower_max_tokens(tokens_in, limits),
-        _cut_one(request, verdict, counter, model) if cut is not None and len(cut.cuts) > 1 else None,
-        cut,
+    lower = _lower_max_tokens(tokens_in, limits, max_output)
+    return (
+        *(() if lower is None else (lower,)),
+        *cuts,
         _larger_window(tokens_in, limits, alternatives(tokens_in)),
-    ]
-    return tuple(remedy for remedy in found if remedy is not None)
+    )
 
 
-def _lower_max_tokens(tokens_in: int, limits: Limits) -> LowerMaxTokens | None:
-    """The largest reserve that passes. None where no answer at all would be left, or it is not the cause."""
+def _cuts(
+    request: Chunks, verdict: Verdict, counter: Counts, strategy: str | Strategy | None, model: str | None
+) -> list[Remedy]:
+    """What the strategy would send; before it one cut alone, where the strategy makes several."""
+    cut = _cut_chunks(request, verdict, counter, strategy, model)
+    one = _cut_one(request, verdict, counter, model) if cut is not None and len(cut.cuts) > 1 else None
+    return [remedy for remedy in (one, cut) if remedy is not None]
+
+
+def _lower_max_tokens(tokens_in: int, limits: Limits, max_output: int | None) -> LowerMaxTokens | None:
+    """The largest reserve that passes and that the model can give.
+
+    None where no answer at all would be left, or where the reserve is not the cause.
+    """
     most = limits.largest_reserve(tokens_in)
     if most < 1 or replace(limits, reserve_out=most).denies(tokens_in):
         return None
-    return LowerMaxTokens(most, limits.reserve_out)
+    return LowerMaxTokens(most if max_output is None else min(most, max_output), limits.reserve_out)
 
 
 def _cut_chunks(

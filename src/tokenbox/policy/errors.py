@@ -11,10 +11,9 @@ TokenboxError
 
 from __future__ import annotations
 
-import re
-
 from tokenbox.catalog import nearest
 from tokenbox.errors import TokenboxError
+from tokenbox.tokenizers.ownership import key_of_model
 
 
 class PolicyError(TokenboxError):
@@ -57,14 +56,13 @@ def unknown_window(model: str | None) -> PolicyError:
     """The error for a model whose context window is unknown, with commands that set it."""
     if model is None:
         return InvalidPolicy("the context window is unknown: name a model, or give max_ctx.", field="max_ctx")
-    name = model if re.fullmatch(r"[A-Za-z0-9_-]{1,80}", model) else f'"{model}"'
-    key = f"models.{name}.max_ctx" if '"' not in name else f"'models.{name}.max_ctx'"
+    key = key_of_model(model, "max_ctx")
     remedies = [f"tokenbox config set {key} 8192", "tokenbox config set policy.max_ctx 8192"]
     near = nearest(model)
     meant = f" Did you mean {' or '.join(near)}?" if near else ""
     return UnknownWindow(
         f"the context window of the model {model!r} is unknown.{meant} Set it to its server's, such as "
-        f"8192: {remedies[0]}; or give max_ctx (--max-ctx) for one call.",
+        f"8192, or give the call max_ctx or a budget.\nRun: {remedies[0]}",
         model=model,
         nearest=near,
         remedies=remedies,

@@ -282,7 +282,7 @@ class Why:
 
 @dataclass(frozen=True, slots=True)
 class LowerMaxTokens:
-    """Ask for at most ``max_tokens`` of output. One more would be refused."""
+    """Ask for at most ``max_tokens`` of output. One more would be refused, or more than the model gives."""
 
     max_tokens: int
     asked: int

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import importlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from tokenbox.errors import TokenboxError
+from tokenbox import named_code
+from tokenbox.errors import CodeNotAllowed, TokenboxError
 from tokenbox.policy.errors import StrategyFailed, UnknownStrategy
 from tokenbox.tokenizers.cache import text_digest
 
@@ -224,43 +224,31 @@ def strategy_of(value: object) -> str | Strategy | None:
             f"a strategy is {', '.join(STRATEGY_NAMES)}, {WORTH}, a function, an entry point of {GROUP} or "
             f"'module:function', not {value!r}."
         )
-    found = _imported(value) if ":" in value else _installed(value)
+    found = _loaded(value)
     if not callable(found):
         raise UnknownStrategy(f"{value} is not a function, but {type(found).__name__}.", strategy=value)
     return cast("Strategy", found)
 
 
-def _imported(spec: str) -> object:
-    module, _, path = spec.partition(":")
+def _loaded(name: str) -> object:
     try:
-        found: object = importlib.import_module(module)
-        for part in path.split("."):
-            found = getattr(found, part)
+        found = named_code.load(name, GROUP)
+    except CodeNotAllowed:
+        raise
     except Exception as error:
         raise StrategyFailed(
-            f"the strategy {spec} cannot be imported: {type(error).__name__}: {error}. Is its folder on "
+            f"the strategy {name} cannot be imported: {type(error).__name__}: {error}. Is its folder on "
             "PYTHONPATH?",
-            strategy=spec,
+            strategy=name,
         ) from error
-    return found
+    if found is None:
+        from importlib.metadata import entry_points  # noqa: PLC0415  # 20 ms, for a name that there is not
 
-
-def _installed(name: str) -> object:
-    from importlib.metadata import entry_points  # noqa: PLC0415  # 20 ms, for a name not ours
-
-    points = {point.name: point for point in entry_points(group=GROUP)}
-    if name not in points:
-        names = [*STRATEGY_NAMES, WORTH, *sorted(points)]
+        names = [*STRATEGY_NAMES, WORTH, *sorted(point.name for point in entry_points(group=GROUP))]
         near = difflib.get_close_matches(name, names, 1)
         hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(names)}."
         raise UnknownStrategy(
             f"no strategy is called {name!r}. {hint} A function of yours is named as module:function.",
             strategy=name,
         )
-    try:
-        return cast("object", points[name].load())
-    except Exception as error:
-        raise StrategyFailed(
-            f"the strategy {name} ({points[name].value}) fails on import: {type(error).__name__}: {error}.",
-            strategy=name,
-        ) from error
+    return found

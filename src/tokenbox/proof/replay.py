@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from tokenbox.conversation import ChatFormat
-from tokenbox.errors import TokenboxError, UnknownTokenizer
+from tokenbox.errors import CodeNotAllowed, InvalidTokenizer, TokenboxError, UnknownTokenizer
 from tokenbox.proof.bundle import MANIFEST, build
 from tokenbox.proof.calls import CODE, proven
 from tokenbox.proof.contents import differences, fields_of, read_contents
@@ -171,7 +171,7 @@ def _recorded_counter(recorded: Recorded) -> Tokenizer | OpenAIFormat:
         if one.identity.to_dict() == identity:
             return one
     name = str(identity["name"])
-    with suppress(UnknownTokenizer):
+    with suppress(UnknownTokenizer, InvalidTokenizer, CodeNotAllowed):
         if not name.startswith(FILE_PREFIX):
             return get(name)
     raise ReplayImpossible(

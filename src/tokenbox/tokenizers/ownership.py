@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import threading
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -144,8 +145,11 @@ class TokenizerFamilies:
 
     def named(self, tokenizer: object, model_ref: str | None) -> Tokenizer:
         """The tokenizer that a user names for a model: exact only where it can be that model's."""
-        found = as_tokenizer(tokenizer)  # type: ignore[arg-type]  # which refuses what is none
         family = None if model_ref is None else self._family_of(model_ref)
+        own = None if family is None else family.name
+        if own is not None and isinstance(tokenizer, str) and own in BASELINES.get(tokenizer, ()):
+            return get(own)
+        found = as_tokenizer(tokenizer)  # type: ignore[arg-type]  # which refuses what is none
         if family is None or (_may_be_exact(family) and not is_builtin(tokenizer)):
             return found
         return (
@@ -190,7 +194,7 @@ def _may_be_exact(family: Family | None) -> bool:
 
 def _no_tokenizer(model: str, family: Family | None, baseline: str | None) -> NoTokenizer:
     """What is missing, and commands: any one is enough, the recommended one comes first."""
-    key = f"models.{model}.tokenizer" if _BARE.fullmatch(model) else f"'models.{json.dumps(model)}.tokenizer'"
+    key = key_of_model(model, "tokenizer")
     name = None if family is None else family.name
     heuristic = "tokenbox config set tokenizers.heuristic true"
     if baseline is not None:
@@ -201,21 +205,29 @@ def _no_tokenizer(model: str, family: Family | None, baseline: str | None) -> No
         ]
         why = f"its family {baseline} is in the package, but off until you enable it"
     else:
-        remedies = [heuristic, f"tokenbox config set {key} {FILE_PREFIX}tokenizer.json"]
+        # The name of its vocabulary file is not known, so it is no command that runs as it is printed.
+        remedies = [heuristic]
         if family is None:
             why = "its family is unknown"
         elif name is None:
             why = f"there is no public one ({family.source})"
         else:
             why = f"its family {name} has none in the package"
+    file = "" if baseline is not None else f", or its vocabulary, {FILE_PREFIX}PATH, as {key}"
     return NoTokenizer(
-        f"no tokenizer counts for the model {model!r}: {why}. Run: {remedies[0]}; or name a tokenizer in the "
-        f"call; or register one: tokenbox.tokenizers.register({(name or model)!r}, function).",
+        f"no tokenizer counts for the model {model!r}: {why}. Set one{file}, name one in the call, or "
+        f"register one: tokenbox.tokenizers.register({(name or model)!r}, function)."
+        f"\nRun: {remedies[0]}",
         model=model,
         family=name,
         baseline=baseline,
         remedies=remedies,
     )
+
+
+def key_of_model(model: str, part: str) -> str:
+    """The key ``models.MODEL.part`` as one word of a command line."""
+    return shlex.quote(f"models.{model if _BARE.fullmatch(model) else json.dumps(model)}.{part}")
 
 
 # A longer name is none.
@@ -232,4 +244,19 @@ unregister = FAMILIES.unregister
 enable_baseline = FAMILIES.enable_baseline
 disable_all_baselines = FAMILIES.disable_all_baselines
 enable_heuristic = FAMILIES.enable_heuristic
-resolve = FAMILIES.resolve
+
+
+def resolve(model_ref: str) -> Tokenizer:
+    """The tokenizer of a model or of a family, as the process and the settings of the current folder have it.
+
+    Raises :class:`NoTokenizer`, whose remedies are commands, and what is wrong with the settings.
+    """
+    said = lookups.settings_of(model_ref) if type(model_ref) is str and model_ref else None
+    if said is None:
+        return FAMILIES.resolve(model_ref)
+    model, counting = said
+    if counting.named is not None:
+        return FAMILIES.named(counting.named, model)
+    return FAMILIES.resolve(
+        model, baselines=counting.baselines, heuristic=counting.heuristic, named=counting.families
+    )

@@ -5,16 +5,14 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
-from importlib import import_module
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from tokenbox.errors import InvalidTokenizer, TokenboxError, TokenizerError, UnknownTokenizer
+from tokenbox import named_code
+from tokenbox.errors import CodeNotAllowed, InvalidTokenizer, TokenboxError, TokenizerError, UnknownTokenizer
 from tokenbox.integers import whole
 from tokenbox.tokenizers.protocol import BaseTokenizer, Tokenizer, TokenizerIdentity
 
@@ -32,6 +30,7 @@ _MOST_SHOWN = 60
 _SUMMARIES = {
     "o200k_base": "GPT-4o and later; in the package",
     "cl100k_base": "GPT-4 and GPT-3.5; in the package",
+    "gpt-bpe": "the one of the two above that the model has; without a model, the first",
     "llama3-bpe": "Llama 3; vocabulary from the extra llama3",
     UNKNOWN: "the larger of the first two and 15 %; where the model's is unknown",
     "utf8-bytes": "one token per UTF-8 byte",
@@ -40,6 +39,9 @@ _SUMMARIES = {
     "heuristic": "UTF-8 bytes / 4 and 15 % headroom, rounded up (nrv ADR 007)",
     "code-aware": "UTF-8 bytes // 3 for indented text, else // 4 (SPEC_08)",
 }
+
+_FIRST = {"gpt-bpe": "o200k_base"}
+"""A family of several vocabularies by the one that counts where no model says which."""
 
 _lock = threading.Lock()
 _made: dict[tuple[str, str], Tokenizer] = {}
@@ -61,11 +63,12 @@ def get(name: str, engine: Engine = "auto") -> Tokenizer:
     ``tekken.json``, GGUF). ``engine`` is for the byte-pair vocabularies: ``tiktoken``, ``fast`` (fastokens,
     the extra ``fast``), or ``auto``, which changes to the fast one once it is worth its loading.
 
-    ``module:function`` is a function from a text to its count, or an object with ``count()``, of your own;
-    and so is the name of an entry point of ``tokenbox.tokenizers``.
+    ``module:function`` is a function from a text to its count, or an object with ``count()``, of your own,
+    once :func:`tokenbox.named_code.allow` was called with that name; and so is the name of an entry point of
+    ``tokenbox.tokenizers``.
 
     Raises :class:`UnknownTokenizer`, :class:`VocabularyError` for a file, :class:`InvalidTokenizer` for what
-    cannot be imported, or ``MissingExtra``.
+    cannot be imported, :class:`CodeNotAllowed`, or ``MissingExtra``.
     """
     if not isinstance(name, str):
         raise TokenizerError(f"a tokenizer's name is text, not {type(name).__name__}.")
@@ -86,6 +89,7 @@ def get(name: str, engine: Engine = "auto") -> Tokenizer:
             "a function of yours as module:function.",
             name=name,
         )
+    name = _FIRST.get(name, name)
     with _lock:
         if (name, engine) not in _made:
             _made[name, engine] = _make(name, engine)
@@ -96,19 +100,14 @@ def _own(name: str) -> Tokenizer | None:
     """A user's tokenizer by name; None if no tokenizer has that name."""
     if name in _imported:
         return _imported[name]
-    from importlib.metadata import entry_points  # noqa: PLC0415  # 20 ms, for a name that is not built in
-
     try:
-        if _IMPORTED.fullmatch(name):
-            module, _, path = name.partition(":")
-            found: object = reduce(getattr, path.split("."), import_module(module))
-        else:
-            points = entry_points(group=ENTRY_POINTS, name=name)
-            if not points:
-                return None
-            found = next(iter(points)).load()
+        found = named_code.load(name, ENTRY_POINTS)
+        if found is None:
+            return None
         named = callable(found) and not isinstance(found, Tokenizer)
         made = CallableTokenizer(found, name) if named else as_tokenizer(found)  # type: ignore[arg-type]  # it checks
+    except CodeNotAllowed:
+        raise
     except TokenizerError as error:
         raise InvalidTokenizer(f"{name} is not a tokenizer: {error.message}", name=name) from error
     except Exception as error:
@@ -121,7 +120,6 @@ def _own(name: str) -> Tokenizer | None:
 
 
 ENTRY_POINTS = "tokenbox.tokenizers"
-_IMPORTED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _imported: dict[str, Tokenizer] = {}
 
 
