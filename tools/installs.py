@@ -45,7 +45,8 @@ TRIALS = {
     "html": f"{LENS}; p('html_to_text').apply('<b>x</b>', t)",
     "llama3": "import tokenbox.tokenizers as t; assert t.get('llama3-bpe').count('Hello') == 1",
     "mcp": "import mcp, tokenbox.shell.mcp_tools",
-    "notebook": "import anywidget",
+    "notebook": "import tokenbox; from tokenbox.inspect import slider; "
+    "slider(tokenbox.layout([{'id': 'a', 'content': 'Hello, world!', 'shrink': 1}], 3, 'o200k_base'))",
     "otel": "from tokenbox.gateway import traces; traces.traces_from({})",
     "outline": f"{LENS}; p('outline(\"python\")').apply('x = 1', t)",
     "ray": "import ray",

@@ -322,7 +322,7 @@ def test_every_tokenizer_is_listed(tokenbox: CommandLine, monkeypatch: pytest.Mo
         ["rough", "1", "estimate", "f" * 12, "guesses"],
         ["absent", "-", "absent", "-", "needs", "something"],
     ]
-    listed = json.loads(tokenbox("tokenizers", "--json").out)
+    listed = json.loads(tokenbox("tokenizers", "--json").out)["tokenizers"]
     assert [entry["name"] for entry in listed] == ["sharp", "rough", "absent"]
     assert (listed[0]["identity"]["fingerprint"], listed[2]["identity"]) == ("abcdef0123456789", None)
 
@@ -348,7 +348,7 @@ def test_every_lens_is_listed(tokenbox: CommandLine) -> None:
     names = lens_names()
     assert names
     assert [name for name in names if not re.search(rf"^{name}\b", listing, re.MULTILINE)] == []
-    assert [lens["name"] for lens in json.loads(tokenbox("lenses", "--json").out)] == list(names)
+    assert [lens["name"] for lens in json.loads(tokenbox("lenses", "--json").out)["lenses"]] == list(names)
 
 
 # Start-up, terminals, encodings.

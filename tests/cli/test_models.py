@@ -28,7 +28,9 @@ def test_a_figure_that_is_disputed_is_marked_and_explained(tokenbox: CommandLine
 
 def test_a_correction_is_shown_with_what_it_corrects(tokenbox: CommandLine) -> None:
     assert tokenbox("config", "set", "catalog.gpt-5.max_input_tokens", "200_000").status == 0
-    (info,) = (one for one in json.loads(tokenbox("models", "gpt-5", "--json").out) if one["id"] == "gpt-5")
+    (info,) = (
+        one for one in json.loads(tokenbox("models", "gpt-5", "--json").out)["models"] if one["id"] == "gpt-5"
+    )
     assert info["max_input_tokens"] == {"value": 200_000, "source": ".tokenbox/config.toml:2", "date": None}
     (dispute,) = info["disagreements"]
     assert (dispute["rule"], [figure["value"] for figure in dispute["others"]]) == ("configured", [272_000])
@@ -43,7 +45,7 @@ def test_a_long_list_is_cut_and_says_so(tokenbox: CommandLine) -> None:
 
 
 def test_without_a_query_every_makers_models_are_listed(tokenbox: CommandLine) -> None:
-    listed = {one["id"] for one in json.loads(tokenbox("models", "--json").out)}
+    listed = {one["id"] for one in json.loads(tokenbox("models", "--json").out)["models"]}
     assert {"gpt-5", "claude-sonnet-4-5", "gemini-2.5-pro"} <= listed
     assert "azure/gpt-5" not in listed
 

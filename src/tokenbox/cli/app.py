@@ -20,9 +20,8 @@ from tokenbox.cli.streams import (
     abandon_output,
     check_streams,
     finish_output,
-    json_bytes,
-    write_bytes,
     write_error,
+    write_record,
     write_text,
 )
 from tokenbox.errors import TokenboxError
@@ -166,7 +165,7 @@ def _failed(error: Exception, arguments: Sequence[str]) -> Exit:
         message, hint = improved(str(describe()), arguments, {o for param in params for o in param.opts})
     if "--json" in arguments:
         remedies = {} if hint is None else {"remedies": [hint]}
-        write_bytes(json_bytes({"error": {"code": code, "message": message, **remedies}}))
+        write_record("error", {"error": {"code": code, "message": message, **remedies}})
     write_error(f"error: {printable(message)} ({code})\n")
     if describe is None:
         write_error(f"This is a bug in tokenbox; please report it.\n{traceback.format_exc()}")

@@ -9,7 +9,7 @@ import typer
 
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.shell import BUDGET, ENDPOINT, MODEL, SYSTEM, configured, world
-from tokenbox.cli.streams import STDIN, json_bytes, read_bytes, write_bytes
+from tokenbox.cli.streams import STDIN, read_bytes, write_record
 
 
 def ask(
@@ -45,5 +45,5 @@ def ask(
         finally:
             session.close()
         if as_json:
-            write_bytes(json_bytes(result.to_dict()))
+            write_record("answer", result.to_dict())
         return Exit.INTERRUPTED if result.stopped else Exit.OK

@@ -13,7 +13,7 @@ import typer
 from tokenbox.cli import clock, terminal
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.proving import Proof, ProofDir, proving
-from tokenbox.cli.streams import json_bytes, write_bytes, write_error
+from tokenbox.cli.streams import json_bytes, write_bytes, write_error, write_record
 from tokenbox.engine.result import Policy
 from tokenbox.errors import TokenboxError
 from tokenbox.render.lines import Span, Style, printable
@@ -232,7 +232,7 @@ def _report(error: TokenboxError, *, as_json: bool) -> None:
     from tokenbox.cli.outcome import report  # noqa: PLC0415
 
     if as_json:
-        write_bytes(json_bytes({"error": error.to_dict()}))
+        write_record("error", {"error": error.to_dict()})
     report(error)
 
 

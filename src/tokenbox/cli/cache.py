@@ -12,7 +12,7 @@ import typer
 
 from tokenbox.cli import clock
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
-from tokenbox.cli.streams import json_bytes, read_text, write_bytes, write_text
+from tokenbox.cli.streams import json_bytes, read_text, write_bytes, write_record, write_text
 
 if TYPE_CHECKING:
     from tokenbox.caching import Change
@@ -71,7 +71,7 @@ def cache(
             write_bytes(json_bytes(made.body))
         elif as_json:
             found = [None if change is None else change.to_dict() for change in changes]
-            write_bytes(json_bytes({"changes": found, "plan": made.to_dict()}))
+            write_record("cache", {"changes": found, "plan": made.to_dict()})
         else:
             lines = [_line(number, change) for number, change in enumerate(changes, 2)]
             write_text("\n".join([*lines, made.explain()]) + "\n")

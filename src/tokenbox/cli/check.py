@@ -14,7 +14,7 @@ import typer
 from tokenbox.cli import terminal
 from tokenbox.cli.count import chat_in
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
-from tokenbox.cli.streams import json_bytes, read_text, write_bytes, write_error, write_text
+from tokenbox.cli.streams import read_text, write_error, write_record, write_text
 from tokenbox.errors import TokenboxError
 from tokenbox.policy.guard import needed
 from tokenbox.render.lines import printable
@@ -134,7 +134,7 @@ def check(
         checked = [one for group in _groups(settings, names) for one in _checked(group, root, base)]
         wrong = [one for one in checked if one.outcome is not Outcome.OK]
         if as_json:
-            write_bytes(json_bytes({"files": [one.to_dict() for one in checked], "wrong": len(wrong)}))
+            write_record("check", {"files": [one.to_dict() for one in checked], "wrong": len(wrong)})
         elif markdown:
             write_text("".join(_markdown(checked)))
         else:

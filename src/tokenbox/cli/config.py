@@ -10,7 +10,7 @@ import typer
 
 from tokenbox.cli import terminal
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
-from tokenbox.cli.streams import json_bytes, write_bytes, write_error, write_text
+from tokenbox.cli.streams import write_error, write_record, write_text
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _show_one(found: Config, key: str, *, as_json: bool) -> None:
 
     setting = found.setting(key)
     if as_json:
-        write_bytes(json_bytes(setting.to_dict()))
+        write_record("setting", setting.to_dict())
         return
     write_text(f"{printable(shown(setting.value))}\n")
     write_error(f"from: {printable(setting.source)}\n")
@@ -93,7 +93,7 @@ def _show_all(found: Config, *, as_json: bool) -> None:
             "files": list(found.files),
             "settings": [setting.to_dict() for setting in settings],
         }
-        write_bytes(json_bytes(record))
+        write_record("config", record)
         return
     rows = [(setting.name, shown(setting.value), setting.source) for setting in settings]
     terminal.show(terminal.table(("key", "value", "from"), rows))
@@ -118,7 +118,7 @@ def _show_keys(words: list[str] | None, *, as_json: bool) -> None:
             }
             for key in KEYS
         ]
-        write_bytes(json_bytes(records))
+        write_record("config.keys", {"keys": records})
         return
     rows = [(key.name, shown(key.default), key.variable or "-", key.doc) for key in KEYS]
     terminal.show(terminal.table(("key", "default", "variable", "what it is"), rows))
@@ -155,7 +155,7 @@ def _set(words: list[str], *, user: bool, remembered: bool, as_json: bool) -> No
         write_setting(file, key, value)
     setting = load(here).setting(key)
     if as_json:
-        write_bytes(json_bytes(setting.to_dict()))
+        write_record("setting", setting.to_dict())
         return
     write_error(f"set in {printable(os.path.relpath(file, here))}\n")
     if setting.origin.name is None or not file.samefile(here / setting.origin.name):

@@ -12,7 +12,15 @@ import typer
 
 from tokenbox.cli import clock, terminal
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
-from tokenbox.cli.streams import STDIN, json_bytes, read_text, write_bytes, write_error, write_text
+from tokenbox.cli.streams import (
+    STDIN,
+    json_bytes,
+    read_text,
+    write_bytes,
+    write_error,
+    write_record,
+    write_text,
+)
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
@@ -88,7 +96,7 @@ def cost(
             if export:
                 _export(source.store, asked)
             elif as_json:
-                write_bytes(json_bytes(_record(source, asked)))
+                write_record("cost", _record(source, asked))
             else:
                 _show(source, asked)
     return Exit.OK

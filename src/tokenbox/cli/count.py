@@ -11,7 +11,7 @@ import typer
 
 from tokenbox.cli import terminal
 from tokenbox.cli.outcome import Exit, UsageProblem, report, reporting
-from tokenbox.cli.streams import STDIN, json_bytes, read_text, write_bytes, write_text
+from tokenbox.cli.streams import STDIN, read_text, write_record, write_text
 from tokenbox.errors import TokenboxError
 from tokenbox.render.lines import Span, Style, printable
 
@@ -87,7 +87,7 @@ def count(
                 counts.append(_count_file(file, who, model, tokenizer))
                 advance()
         if as_json:
-            write_bytes(json_bytes(_record(counts, who.identity)))
+            write_record("count", _record(counts, who.identity))
         else:
             _show(counts, who.identity)
         for failed in counts:

@@ -10,7 +10,7 @@ import typer
 from tokenbox.cli import terminal
 from tokenbox.cli.layout import budgets_in
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
-from tokenbox.cli.streams import json_bytes, read_text, write_bytes, write_text
+from tokenbox.cli.streams import read_text, write_record, write_text
 from tokenbox.errors import LayoutError
 from tokenbox.render.lines import printable
 
@@ -57,7 +57,7 @@ def diff(
             sides = [_side(name, budget, tokenizer, allow_outside=allow_outside) for name, budget in pairs]
             changes = compare(*sides)
         if as_json:
-            write_bytes(json_bytes(changes.to_dict()))
+            write_record("diff", changes.to_dict())
         else:
             labels = [f"{name}{'' if budget is None else f' in {budget:,} tokens'}" for name, budget in pairs]
             write_text(f"--- {printable(labels[0])}\n+++ {printable(labels[1])}\n{changes}\n")

@@ -15,13 +15,12 @@ import typer
 from tokenbox.__about__ import DISTRIBUTION, __version__
 from tokenbox.cli import terminal
 from tokenbox.cli.outcome import Exit, reporting
-from tokenbox.cli.streams import json_bytes, write_bytes
+from tokenbox.cli.streams import write_record
 from tokenbox.errors import TokenboxError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SCHEMA = "tokenbox.doctor/1"
 
 # What each extra is for. A model of each family, for the table of what counts it.
 EXTRAS = {
@@ -115,7 +114,6 @@ def doctor(
         extras = list(installed_extras())
         if as_json:
             record = {
-                "schema": SCHEMA,
                 "version": __version__,
                 "python": platform.python_version(),
                 "platform": platform.platform(),
@@ -124,7 +122,7 @@ def doctor(
                 "models": [each.to_dict() for each in counted],
                 "settings": None if problem is None else problem.to_dict(),
             }
-            write_bytes(json_bytes(record))
+            write_record("doctor", record)
         else:
             _show(extras, counted, problem)
     return Exit.OK if problem is None else Exit.BAD_INPUT

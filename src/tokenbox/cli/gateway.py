@@ -10,7 +10,7 @@ import typer
 from tokenbox.cli import terminal
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.serve import gateway_extra
-from tokenbox.cli.streams import json_bytes, write_bytes, write_error, write_text
+from tokenbox.cli.streams import write_error, write_record, write_text
 
 if TYPE_CHECKING:
     from tokenbox.store.stores import Store
@@ -85,7 +85,7 @@ def create(  # noqa: PLR0913, PLR0917  # one parameter per option
                 team=team,
             )
         if as_json:
-            write_bytes(json_bytes({**key.to_dict(), "key": secret}))
+            write_record("gateway.key", {**key.to_dict(), "key": secret})
             return
         write_error(f"The key of {key.name} ({key.id}), which is shown this once:\n")
         write_text(f"{secret}\n")
@@ -99,7 +99,7 @@ def list_keys(database: Database = None, as_json: AsJson = False) -> None:
     with reporting(as_json=as_json), _store(database) as store:
         keys = store.keys.all()
         if as_json:
-            write_bytes(json_bytes({"keys": [key.to_dict() for key in keys]}))
+            write_record("gateway.keys", {"keys": [key.to_dict() for key in keys]})
             return
         if not keys:
             write_error("There are no keys yet. Make one: tokenbox gateway keys create NAME\n")
@@ -132,7 +132,7 @@ def revoke(
     with reporting(as_json=as_json), _store(database) as store:
         key = store.keys.revoke(name, datetime.now(UTC))
         if as_json:
-            write_bytes(json_bytes(key.to_dict()))
+            write_record("gateway.key", key.to_dict())
         else:
             write_error(f"The key of {key.name} ({key.id}) is revoked.\n")
 
@@ -162,7 +162,7 @@ def _owners_app(kind: str) -> typer.Typer:
                 given = Owner(OwnerKind(kind), name, limits, tuple(models or ()))
                 owner = store.owners.put(given, datetime.now(UTC))
             if as_json:
-                write_bytes(json_bytes(owner.to_dict()))
+                write_record("gateway.owner", owner.to_dict())
             else:
                 shown = ", ".join(map(str, owner.quotas)) or "no quotas"
                 write_error(f"The {kind} {owner.name} has {shown}. All its keys share them.\n")
@@ -171,7 +171,7 @@ def _owners_app(kind: str) -> typer.Typer:
         with reporting(as_json=as_json), _store(database) as store:
             owners = store.owners.all(OwnerKind(kind))
             if as_json:
-                write_bytes(json_bytes({f"{kind}s": [owner.to_dict() for owner in owners]}))
+                write_record(f"gateway.{kind}s", {f"{kind}s": [owner.to_dict() for owner in owners]})
                 return
             if not owners:
                 write_error(f"There are no {kind}s yet. Make one: tokenbox gateway {kind}s set NAME\n")
@@ -190,7 +190,7 @@ def _owners_app(kind: str) -> typer.Typer:
         with reporting(as_json=as_json), _store(database) as store:
             store.owners.remove(OwnerKind(kind), name)
             if as_json:
-                write_bytes(json_bytes({"removed": name}))
+                write_record("gateway.removed", {"removed": name})
             else:
                 write_error(f"The {kind} {name} is removed.\n")
 
@@ -236,7 +236,7 @@ def status(
         except (URLError, OSError, ValueError) as error:
             raise UsageProblem(f"no gateway answers at {url}: {getattr(error, 'reason', error)}.") from None
     if as_json:
-        write_bytes(json_bytes(found))
+        write_record("gateway.status", found)
     else:
         checks = found.get("checks", {})
         rows = [
@@ -278,7 +278,7 @@ def check(as_json: AsJson = False) -> None:
             ],
         }
         if as_json:
-            write_bytes(json_bytes(shown))
+            write_record("gateway.check", shown)
             return
         write_text(f"The configuration is sound: {shown['listens']}, mode {settings.mode}.\n")
 

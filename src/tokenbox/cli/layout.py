@@ -21,6 +21,7 @@ from tokenbox.cli.streams import (
     ReaderGoneError,
     json_bytes,
     read_text,
+    record_bytes,
     standard_input,
     write_bytes,
     write_file,
@@ -292,7 +293,14 @@ def _compare(choices: Choices, budgets: list[int]) -> None:
     if choices.as_json:
         failed = ContextCriticalOverflow
         _deliver(
-            json_bytes([{"error": r.to_dict()} if isinstance(r, failed) else r.to_dict() for r in results]),
+            record_bytes(
+                "whatif",
+                {
+                    "layouts": [
+                        {"error": r.to_dict()} if isinstance(r, failed) else r.to_dict() for r in results
+                    ]
+                },
+            ),
             choices,
         )
         return
@@ -312,7 +320,7 @@ def _show_breakpoints(choices: Choices, low: int, high: int) -> None:
     with terminal.progress("laying out"):
         found = _read(choices).breakpoints(low, high, tokenizer=choices.tokenizer)
     if choices.as_json:
-        _deliver(json_bytes([point.to_dict() for point in found]), choices)
+        _deliver(record_bytes("breakpoints", {"breakpoints": [point.to_dict() for point in found]}), choices)
         return
     from tokenbox.render.lines import plain  # noqa: PLC0415
 

@@ -21,8 +21,8 @@ from tokenbox.cli.streams import (
     json_bytes,
     read_bytes,
     read_text,
-    write_bytes,
     write_error,
+    write_record,
     write_text,
 )
 from tokenbox.render.registry import renderer_names
@@ -98,7 +98,7 @@ def inspect(
         for row, priority in zip(rows, resolve_priorities(kept), strict=True):
             row["priority"] = None if row["tokens"] is None else priority.display
         if as_json:
-            write_bytes(json_bytes({"header": _header(header), "blocks": rows}))
+            write_record("lcp.inspect", {"header": _header(header), "blocks": rows})
             return Exit.OK
         about = "" if counter.identity.exact else "~"
         shown = [
@@ -130,7 +130,7 @@ def validate(file: PackFile, store: Store = None, as_json: AsJson = False) -> in
         header = next(event.header for event in events if isinstance(event, HeaderEvent))
         blocks = sum(event.blocks for event in events if isinstance(event, EndEvent))
         if as_json:
-            write_bytes(json_bytes({"valid": True, "header": _header(header), "blocks": blocks}))
+            write_record("lcp.validate", {"valid": True, "header": _header(header), "blocks": blocks})
         else:
             write_text(f"valid: {blocks:,} block{'' if blocks == 1 else 's'}\n")
     return Exit.OK
@@ -187,7 +187,7 @@ def decode(
                 for block, frame in zip(pack.blocks, pack.frames, strict=True)
             ],
         }
-        write_bytes(json_bytes(record))
+        write_record("lcp.manifest", record)
     return Exit.OK
 
 
@@ -268,7 +268,7 @@ def stats(
                 "pack_bytes": len(data),
                 "blocks": len(pack.blocks),
             }
-            write_bytes(json_bytes({**record, "renderings": rows}))
+            write_record("lcp.stats", {**record, "renderings": rows})
             return Exit.OK
         about = "" if plain.tokenizer.exact else "~"
         shown = [[r["form"], f"{r['bytes']:,}", f"{about}{r['tokens']:,}", r["of_markdown"]] for r in rows]

@@ -8,7 +8,7 @@ import typer
 
 from tokenbox.cli import terminal
 from tokenbox.cli.outcome import Exit, reporting
-from tokenbox.cli.streams import json_bytes, write_bytes
+from tokenbox.cli.streams import write_record
 
 
 def lenses(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> int:
@@ -23,7 +23,7 @@ def lenses(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
 
         found = describe()
         if as_json:
-            write_bytes(json_bytes([lens.to_dict() for lens in found]))
+            write_record("lenses", {"lenses": [lens.to_dict() for lens in found]})
         else:
             rows = [(lens.example or lens.name, lens.version, lens.description) for lens in found]
             terminal.show(terminal.table(("lens", "version", "what it does"), rows))

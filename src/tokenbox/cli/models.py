@@ -11,7 +11,7 @@ import typer
 
 from tokenbox.cli import clock, terminal
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
-from tokenbox.cli.streams import json_bytes, write_bytes, write_error
+from tokenbox.cli.streams import write_error, write_record
 from tokenbox.errors import TokenboxError
 from tokenbox.render.lines import Span, Style, cells, printable
 
@@ -70,7 +70,7 @@ def models(
         for problem in config.problems:
             write_error(f"warning: {printable(problem)}\n")
         if as_json:
-            write_bytes(json_bytes([_record(info, cost) for info, cost in priced]))
+            write_record("models", {"models": [_record(info, cost) for info, cost in priced]})
             return Exit.OK
         _show(priced)
         if left_out:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tokenbox.cli.streams import json_bytes, write_bytes, write_error
+from tokenbox.cli.streams import write_error, write_record
 from tokenbox.errors import ContextCriticalOverflow, TokenboxError
 from tokenbox.render.lines import printable
 
@@ -50,7 +50,7 @@ def reporting(*, as_json: bool = False) -> Iterator[None]:
         yield
     except TokenboxError as error:
         if as_json:
-            write_bytes(json_bytes({"error": error.to_dict()}))
+            write_record("error", {"error": error.to_dict()})
         raise typer.Exit(report(error)) from None
 
 

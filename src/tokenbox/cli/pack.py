@@ -22,8 +22,8 @@ from tokenbox.cli.streams import (
     json_bytes,
     read_bytes,
     standard_input,
-    write_bytes,
     write_error,
+    write_record,
     write_text,
 )
 from tokenbox.render.lines import Span, Style, printable
@@ -555,7 +555,7 @@ def _show_tree(source: Source, counter: Tokenizer, counts: CountCache, choices: 
     with terminal.progress("counting"):
         usage = usage_of(source, counter, counts)
     if choices.text_format is Format.JSON:
-        write_bytes(json_bytes(usage.to_dict()))
+        write_record("tree", usage.to_dict())
         return
     about = "" if counter.identity.exact else "~"
     rows = list(usage.rows())

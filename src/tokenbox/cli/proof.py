@@ -10,7 +10,7 @@ import typer
 from tokenbox.cli import proof_signing, terminal
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.proving import Dir, Name, found, say_there_are_none, store_in, trusted_keys
-from tokenbox.cli.streams import json_bytes, write_bytes, write_file, write_text
+from tokenbox.cli.streams import write_bytes, write_file, write_record, write_text
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def list_bundles(folder: Dir = None, as_json: AsJson = False) -> int:
         if not found:
             say_there_are_none(store)
         if as_json:
-            write_bytes(json_bytes({"bundles": [_listed_record(bundle) for bundle in found]}))
+            write_record("proof.list", {"bundles": [_listed_record(bundle) for bundle in found]})
         elif found:
             heads = ("bundle", "made", "what", "outcome", "tokens", "tokenizer")
             terminal.show(terminal.table(heads, [_row(bundle) for bundle in found]))
@@ -92,7 +92,7 @@ def show(bundle: Name, folder: Dir = None, as_json: AsJson = False) -> int:
                 "signed_by": signed_by,
                 "signatures_not_checked": not_checked,
             }
-            write_bytes(json_bytes(record))
+            write_record("proof.show", record)
         else:
             write_text(
                 "".join(f"{printable(line)}\n" for line in _page(contents, made, signed_by, not_checked))
@@ -149,7 +149,7 @@ def replay(
                 "differences": [difference.to_dict() for difference in found],
                 "uncompared": list(again.uncompared),
             }
-            write_bytes(json_bytes(record))
+            write_record("proof.replay", record)
         else:
             lines = [str(difference) for difference in found] or ["the same"]
             lines.append(f"not compared: {', '.join(again.uncompared)}")
@@ -173,7 +173,7 @@ def _replay_batch(contents: Contents, given: Sequence[str], sample: int | None, 
             "shards": {"replayed": again.shards, "all": again.of},
             "rows": again.rows,
         }
-        write_bytes(json_bytes(record))
+        write_record("proof.replay", record)
     else:
         lines = [str(difference) for difference in again.differences] or ["the same"]
         lines.append(f"replayed: {again.rows:,} rows in {again.shards:,} of {again.of:,} shards")
@@ -200,7 +200,7 @@ def diff(
         found = differences(_opened(left, folder)[1], _opened(right, folder)[1])
         if as_json:
             record = {"same": not found, "differences": [difference.to_dict() for difference in found]}
-            write_bytes(json_bytes(record))
+            write_record("proof.diff", record)
         elif found:
             write_text("".join(f"{printable(str(difference))}\n" for difference in found))
         else:
@@ -236,7 +236,7 @@ def export(
         else:
             write_file(output, data)
             if as_json:
-                write_bytes(json_bytes({"id": manifest.id, "file": output, "bytes": len(data)}))
+                write_record("proof.export", {"id": manifest.id, "file": output, "bytes": len(data)})
     return Exit.OK
 
 

@@ -11,7 +11,15 @@ import typer
 from tokenbox.cli import terminal
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.proving import Dir, Name, found, say_there_are_none, store_in, trusted_keys
-from tokenbox.cli.streams import json_bytes, read_bytes, write_bytes, write_error, write_file, write_text
+from tokenbox.cli.streams import (
+    json_bytes,
+    read_bytes,
+    write_bytes,
+    write_error,
+    write_file,
+    write_record,
+    write_text,
+)
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
@@ -47,7 +55,7 @@ def keygen(
 
         key = write_key(Path(file))
         if as_json:
-            write_bytes(json_bytes({"key": file, "public": f"{file}{PUBLIC}", "id": key.keyid}))
+            write_record("proof.key", {"key": file, "public": f"{file}{PUBLIC}", "id": key.keyid})
         else:
             write_text(f"{printable(file)}: the private key\n{printable(file)}{PUBLIC}: the public key\n")
             write_text(f"key id: {key.keyid}\n")
@@ -80,7 +88,7 @@ def sign(
         sign_bundle(place, signers)
         ids = [signer.public_key.keyid for signer in signers]
         if as_json:
-            write_bytes(json_bytes({"id": manifest.id, "signed_by": ids}))
+            write_record("proof.sign", {"id": manifest.id, "signed_by": ids})
         else:
             write_text(f"{manifest.id}: signed by {', '.join(name[:12] for name in ids)}\n")
     return Exit.OK
@@ -145,7 +153,7 @@ def verify(  # one parameter per option
         problems = _log_problems(folder, keys, threshold, checkpoint or ()) if log or checkpoint else []
         if as_json:
             said_of_log = {"log": [error.to_dict() for error in problems]} if log or checkpoint else {}
-            write_bytes(json_bytes({"bundles": records, "wrong": wrong, **said_of_log}))
+            write_record("proof.verify", {"bundles": records, "wrong": wrong, **said_of_log})
         elif log or checkpoint:
             entries = store.log.size()
             lines = [error.message for error in problems] or [f"log: ok, {entries:,} entries"]

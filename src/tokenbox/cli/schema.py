@@ -2,34 +2,48 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from tokenbox.cli.outcome import Exit, reporting
+from tokenbox.cli import terminal
+from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.streams import json_bytes, write_bytes
 
-
-class Which(StrEnum):
-    LAYOUT = "layout"
-    RESULT = "result"
-    BATCH = "batch"
+PREFIX = "tokenbox."
 
 
 def schema(
-    which: Annotated[
-        Which, typer.Argument(help="Of layout documents, or of the JSON of a result or of a batch.")
-    ] = Which.LAYOUT,
+    name: Annotated[
+        str,
+        typer.Argument(help="layout (documents), result (of one), batch, or what a record's schema says."),
+    ] = "layout",
+    every: Annotated[bool, typer.Option("--list", help="List all names instead.")] = False,
 ) -> int:
-    """Print the JSON Schema of documents or results.
+    """Print the JSON Schema of layout documents, or of what a command prints with --json.
 
-    Example: tokenbox schema > layout.schema.json
+    Example: tokenbox schema tokenbox.count/1
     """
     with reporting():
         from tokenbox.batch.summary import summary_schema  # noqa: PLC0415
+        from tokenbox.cli.records import RECORDS, schema_of  # noqa: PLC0415
         from tokenbox.documents import layout_schema, result_schema  # noqa: PLC0415
 
-        schemas = {Which.LAYOUT: layout_schema, Which.RESULT: result_schema, Which.BATCH: summary_schema}
-        write_bytes(json_bytes(schemas[which]()))
+        of_files = {"layout": layout_schema, "result": result_schema, "batch": summary_schema}
+        also = {f"{PREFIX}layout/1": result_schema, f"{PREFIX}batch.summary/1": summary_schema}
+        if every:
+            rows = [("layout", "a layout document"), *((PREFIX + name, RECORDS[name][0]) for name in RECORDS)]
+            rows += [(f"{PREFIX}layout/1", "tokenbox layout"), (f"{PREFIX}batch.summary/1", "tokenbox batch")]
+            terminal.show(terminal.table(("name", "what prints it"), rows))
+            return Exit.OK
+        made = of_files.get(name) or also.get(name)
+        if made is not None:
+            found = made()
+        else:
+            short = name.removeprefix(PREFIX)
+            known = short if short in RECORDS else next((one for one in RECORDS if one[:-2] == short), None)
+            if known is None:
+                raise UsageProblem(f"there is no schema '{name}'. `tokenbox schema --list` names them all.")
+            found = schema_of(known)
+        write_bytes(json_bytes(found))
     return Exit.OK

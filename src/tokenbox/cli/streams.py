@@ -14,7 +14,7 @@ from tokenbox.errors import TokenboxError
 from tokenbox.files import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from typing import BinaryIO
 
 STDIN = "-"
@@ -160,6 +160,16 @@ def json_bytes(value: object, *, one_line: bool = False) -> bytes:
         return text.encode()
     except UnicodeEncodeError:  # a file name that is not UTF-8
         return (json.dumps(value, default=str, **layout) + "\n").encode()  # type: ignore[arg-type]
+
+
+def record_bytes(name: str, value: Mapping[str, object]) -> bytes:
+    """A result as JSON with the name of its schema, which ``tokenbox schema NAME`` prints."""
+    return json_bytes({"schema": f"tokenbox.{name}/1", **value})
+
+
+def write_record(name: str, value: Mapping[str, object]) -> None:
+    """Print a result as JSON with the name of its schema."""
+    write_bytes(record_bytes(name, value))
 
 
 def write_file(name: str, data: bytes | Iterable[bytes]) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from tokenbox.cli import terminal
 from tokenbox.cli.outcome import Exit, reporting
-from tokenbox.cli.streams import json_bytes, write_bytes
+from tokenbox.cli.streams import write_record
 
 # Enough of a fingerprint to tell two apart by eye; --json has all of it.
 SHOWN_DIGITS = 12
@@ -32,7 +32,7 @@ def tokenizers(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.
                 }
                 for entry in entries
             ]
-            write_bytes(json_bytes(records))
+            write_record("tokenizers", {"tokenizers": records})
             return Exit.OK
         rows = []
         for entry in entries:

@@ -9,7 +9,7 @@ import typer
 
 from tokenbox.cli import terminal
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
-from tokenbox.cli.streams import json_bytes, read_text, write_bytes, write_error
+from tokenbox.cli.streams import json_bytes, read_text, write_bytes, write_error, write_record
 
 
 def tools(
@@ -53,7 +53,10 @@ def tools(
         if shorten:
             ways = [way for way in ALL_SHORTENINGS if unused or way is not Shortening.UNUSED]
             made = shorten_tools(given, budget, counter, messages=messages, shortenings=ways)
-            write_bytes(json_bytes(made.to_dict() if as_json else made.tools))
+            if as_json:
+                write_record("tools.shortened", made.to_dict())
+            else:
+                write_bytes(json_bytes(made.tools))
             about = "" if made.exact else "~"
             for step in made.steps:
                 write_error(
@@ -62,7 +65,7 @@ def tools(
             return Exit.OK
         costs = tool_costs(given, counter, messages)
         if as_json:
-            write_bytes(json_bytes(costs.to_dict()))
+            write_record("tools", costs.to_dict())
             return Exit.OK
         about = "" if costs.exact else "~"
         rows = [(tool.name, f"{about}{tool.tokens:,}", f"{tool.calls:,}") for tool in costs.tools]

@@ -78,7 +78,7 @@ class Manifest(NamedTuple):
 
 def read_manifest(data: object, read: Callable[[str], bytes]) -> Manifest:
     """The manifest in ``data``; ``read`` gives the bytes of a named file. Raises :class:`ManifestProblem`."""
-    table = _table(data, "the manifest", {"blocks", "compression", "deduplicate", "header"})
+    table = _table(data, "the manifest", {"schema", "blocks", "compression", "deduplicate", "header"})
     given = table.get("blocks")
     if not isinstance(given, list):
         raise ManifestProblem("blocks", "is a list of blocks, which is missing.")
