@@ -40,7 +40,8 @@ MODULES = (
 ERRORS = """# Errors
 
 Every error has a code that does not change, a message for people, and figures for programs: `error.code`,
-`str(error)`, `error.to_dict()`. With `--json`, a command prints `{"schema": "tokenbox.error/1", "error": {"code", "message", ...}}`. All
+`str(error)`, `error.to_dict()`. With `--json`, a command prints
+`{"schema": "tokenbox.error/1", "error": {"code", "message", ...}}`. All
 are subclasses of `tokenbox.TokenboxError`.
 
 Errors of layout documents and settings have narrower codes, such as `document_unknown_key`. What to do is the
