@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -12,10 +13,13 @@ from tokenbox.worth import SCALE, read_query
 from tokenbox.worth.documents import Document, Span
 from tokenbox.worth.fixed import log2
 from tokenbox.worth.query import Place
-from tokenbox.worth.references import nearby
+from tokenbox.worth.references import Part, nearby, referring, ties
 from tokenbox.worth.relevance import Relevance, remembered
 from tokenbox.worth.standing import Standing
 from tokenbox.worth.words import split, stem
+
+if TYPE_CHECKING:
+    from random import Random
 
 
 @given(st.integers(1, 10**9), st.integers(1, 10**9))
@@ -139,3 +143,34 @@ def test_standing_is_who_is_referred_to() -> None:
     assert found.document(0) > found.document(1)
     central, lonely = Span(0, 30, 0, 2, ("central",)), Span(32, 60, 4, 6, ("lonely",))
     assert found.piece(0, central) > found.piece(0, lonely)
+
+
+def test_what_the_best_refer_to_comes_after_what_matches() -> None:
+    parts = [
+        Part(b"def best(): helper_of_it()", (b"best",), 100),
+        *(Part(b"matches", (), 100) for _ in range(40)),
+        Part(b"def helper_of_it(): pass", (b"helper_of_it",), 100),
+        Part(b"best()", (b"calls_the_best",), 100),
+        Part(b"best() # in a page", (), 20),
+        Part(b"nothing", (b"alone",), 100),
+    ]
+    worths = [1000, *range(900, 860, -1), 10, 10, 10, 10]
+    tie = ties({b"helper_of_it": 2, b"best": 3, b"matches": 40}, 100)
+    assert set(tie) == {b"helper_of_it", b"best"}
+    assert SCALE >= tie[b"helper_of_it"] >= tie[b"best"] > 0
+    found = referring(parts, worths, len(parts), tie)
+    assert found[:41] == worths[:41], "what matches keeps its worth"
+    helper, caller, page, alone = found[41:]
+    assert alone == 10 < page < min(helper, caller)
+    assert max(helper, caller) < sorted(worths, reverse=True)[30], "it comes after the thirty best"
+    assert referring(parts, worths, 20, tie) == worths, "too few to lead"
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=60), st.randoms(use_true_random=False))
+def test_references_take_no_worth_and_keep_the_best_in_order(worths: list[int], draw: Random) -> None:
+    names = [b"alpha", b"beta", b"gamma"]
+    parts = [Part(b" ".join(draw.choices(names, k=2)), draw.choices(names, k=1), 100) for _ in worths]
+    found = referring(parts, worths, len(worths), ties(dict.fromkeys(names, 2), len(worths) + 20))
+    assert all(new >= old for new, old in zip(found, worths, strict=True))
+    best = sorted(range(len(worths)), key=lambda n: -worths[n])[:30]
+    assert [found[n] for n in best] == [worths[n] for n in best]

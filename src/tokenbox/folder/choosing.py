@@ -36,7 +36,7 @@ class Worth(Protocol):
 
     def document(self, i: int, /) -> int: ...
 
-    def piece(self, i: int, span: Span, /) -> int: ...
+    def pieces(self, pieces: Sequence[tuple[int, Span]], /) -> list[int]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +146,14 @@ class Board:
         """Every form of every piece, with its worth, up to the best form that its file may have."""
         found = []
         self._outlined_only = {i for i in self._candidates if most[i] is Form.OUTLINE}
+        spans = [
+            (i, Span(p.start, p.end, p.first, p.last, p.names, p.within))
+            for i, candidate in self._candidates.items()
+            for p in candidate.shape.pieces
+        ]
+        each = iter(worth.pieces(spans))
         for i, candidate in self._candidates.items():
-            pieces = candidate.shape.pieces
-            worths = [
-                worth.piece(i, Span(p.start, p.end, p.first, p.last, p.names, p.within)) for p in pieces
-            ]
+            worths = [next(each) for _ in candidate.shape.pieces]
             best = max(worths, default=0)
             for p, value in enumerate(worths):
                 item = self._first[i] + p

@@ -7,15 +7,12 @@ rule that matches decides. Patterns are as in .gitignore, but for case; docs/pac
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tokenbox.content.block_kinds import Priority
 from tokenbox.folder.generated import is_generated, is_lock, is_vendored
 from tokenbox.folder.priorities import matcher
-
-if TYPE_CHECKING:
-    import re
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +30,11 @@ class Prior:
         return _CLASSES.get(self.name, Priority.BACKGROUND)
 
 
+# What is a changelog or a license is a page, and not a module such as history.ts or security.py.
+_PAGES = frozenset({"changelog", "legal"})
+_PAGE = re.compile(
+    rb"[^a-z.]+(?:\..*)?|[^.]*|.*\.(?:md|markdown|mdx|txt|text|rst|adoc|org|html?|rdoc|textile|pod|pot?)"
+)
 _CLASSES = {
     "source": Priority.NORMAL,
     "readme": Priority.HIGH,
@@ -110,7 +112,6 @@ PRIORS = (
         (
             "fixtures/",
             "__snapshots__/",
-            "snapshots/",
             "testdata/",
             "test-data/",
             "golden/",
@@ -218,7 +219,9 @@ PRIORS = (
             "jvmTest/",
             "commonTest/",
             "androidTest/",
-            "features/",
+            "features/**/*.feature",
+            "features/step_definitions/",
+            "features/support/",
         ),
     ),
     Prior(
@@ -262,7 +265,25 @@ PRIORS = (
         ),
     ),
     Prior("data", 25, 8, ("*.json", "*.yaml", "*.yml", "*.xml", "*.ipynb", "*.html", "*.htm", "*.lock")),
-    Prior("settings", 40, 15, ("*.toml", "*.ini", "*.cfg", "*.conf", "*.properties", "*.gradle", "*.cmake")),
+    Prior(
+        "settings",
+        40,
+        15,
+        (
+            *("*.toml", "*.ini", "*.cfg", "*.conf", "*.config", "*.properties", "*.gradle", "*.cmake"),
+            *(
+                "*.sln",
+                "*.slnx",
+                "*.props",
+                "*.targets",
+                "*.globalconfig",
+                "*.ruleset",
+                "*.plist",
+                "*.pbxproj",
+            ),
+            *("*.bat", "*.cmd"),
+        ),
+    ),
 )
 
 
@@ -282,8 +303,13 @@ class Priors:
             return GENERATED
         whole = os.fsencode(path.lower())
         name = whole.rpartition(b"/")[2]
+        page = _PAGE.fullmatch(os.fsencode(path).rpartition(b"/")[2]) is not None
         return next(
-            (prior for prior, names, paths in self._rules if names.fullmatch(name) or paths.fullmatch(whole)),
+            (
+                prior
+                for prior, names, paths in self._rules
+                if (page or prior.name not in _PAGES) and (names.fullmatch(name) or paths.fullmatch(whole))
+            ),
             SOURCE,
         )
 

@@ -65,9 +65,14 @@ class Match:
         return Counter(self.word[bisect_left(self.at, first) : bisect_left(self.at, last)])
 
 
+def tokens(data: bytes) -> list[bytes]:
+    """The identifiers and numbers in a text, in order."""
+    return data.translate(_PARTED).split()
+
+
 def identifiers(data: bytes) -> Counter[bytes]:
     """The identifiers and numbers in a text, each with how often it is there."""
-    return Counter(data.translate(_PARTED).split())
+    return Counter(tokens(data))
 
 
 class Lexical:

@@ -12,9 +12,11 @@ from collections import Counter, deque
 from typing import TYPE_CHECKING
 
 from tokenbox.characters import lower
+from tokenbox.worth.documents import Role
 from tokenbox.worth.fixed import SCALE
 from tokenbox.worth.lexical import FILE, PIECE, WINDOW, Lexical, Match, identifiers
-from tokenbox.worth.standing import Standing
+from tokenbox.worth.references import Part, referring, ties
+from tokenbox.worth.standing import Standing, defined_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -42,6 +44,8 @@ NAMED_PRIOR = 60
 HISTORY = 80
 # The messages of past changes that count, and how many files a change may have to say something of each.
 _MESSAGES, _MOST_PATHS = 100, 12
+# The best pieces are among the first of so many bytes, whatever the budget.
+LEADING = 120_000
 # The folders of a path that count: the file, and those around it.
 _STEPS = 3
 
@@ -94,7 +98,9 @@ class Relevance:
         self._matches: dict[int, Match] = {}
         bodies: list[Counter[int]] = []
         reading = self._read(bodies)
-        self._standing = Standing(documents, reading).shares if standing else []
+        known = Standing(documents, reading) if standing else None
+        self._standing = [] if known is None else known.shares
+        self._ties = {} if known is None else ties(known.mentioned, len(documents))
         self._most_standing = max(self._standing, default=0) or 1
         deque(reading, maxlen=0)
         self._lexical.finish()
@@ -152,6 +158,27 @@ class Relevance:
             if any(span.first < line <= span.last for line in lines):
                 score += self._best * LINE // 100
         return score * self._percent(i) // 100 + self._documents[i].percent
+
+    def pieces(self, pieces: Sequence[tuple[int, Span]]) -> list[int]:
+        """What each of these pieces is worth, given with the numbers of their documents, the best first.
+
+        What the best refer to, and what refers to them, is worth more than it is alone.
+        """
+        worths = [self.piece(i, span) for i, span in pieces]
+        parts = [self._part(i, span) for i, span in pieces]
+        leading, size = 0, 0
+        for _, span in pieces:
+            size += span.end - span.start
+            if size > LEADING:
+                break
+            leading += 1
+        return referring(parts, worths, leading, self._ties)
+
+    def _part(self, i: int, span: Span) -> Part:
+        document = self._documents[i]
+        text = document.data[span.start : span.end]
+        names = [name.encode("utf-8", "surrogateescape") for name in span.names] or defined_in(text)
+        return Part(text, () if document.role is Role.OTHER else names, self._percent(i))
 
     def _match(self, i: int) -> Match:
         if i not in self._matches:

@@ -63,7 +63,8 @@ class Standing:
                 # What tests define stands for nothing that they use.
                 defined.update(names if document.role is Role.SOURCE else ())
             own.append(names)
-        self._mentioned = mentioned
+        self.mentioned = mentioned
+        """How many documents mention each name, pages left out."""
         self._defined = defined
         self._files = [self._of_names(names) for names in own]
 
@@ -93,8 +94,12 @@ class Standing:
         score = best + enclosing // 8 + SCALE * 2 // (2 + span.first // 40) + self._files[i] // (4 * _PARTS)
         return score * document.percent // 100 + 1
 
+    def pieces(self, pieces: Sequence[tuple[int, Span]]) -> list[int]:
+        """What each of these pieces is worth, given with the numbers of their documents."""
+        return [self.piece(i, span) for i, span in pieces]
+
     def _name(self, name: bytes) -> int:
-        mentioned = self._mentioned[name]
+        mentioned = self.mentioned[name]
         if mentioned <= 1 or name.startswith(b"__"):
             return 0
         defined = max(1, self._defined[name])
