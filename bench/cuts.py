@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from tokenbox.engine.reduction import enforce
 from tokenbox.engine.window import Kind, Limits, Window
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def play(numbers: Numbers, limits: Limits) -> Point:
             window.append(kind, size, calls=numbers.calls[number], call=call if kind is Kind.RESULT else None)
             new += size
         taken = request
-        if window.enforce(limits):
+        if enforce(window, limits):
             again += window.total - numbers.base - numbers.sizes[0] - new
         if limits.budget is not None and window.total > limits.budget:
             raise SystemExit("over the budget")

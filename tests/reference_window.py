@@ -202,11 +202,9 @@ class Solver:
             if self.total() > wanted.budget:
                 self.restore(before)
                 return self.here
-            if wanted.eagerness is None and over > 0:
-                self.reduce(wanted.mark)
-                if wanted.mark >= wanted.budget:
-                    self.give_back(wanted.budget)
-        if wanted.eagerness is not None and (over > 0 or won):
+            if over > 0:
+                self.give_back(wanted.budget)
+        if wanted.eagerness is not None and won:
             after = self.base + sum(item.size for item in self.staying())
             self.go_on(self.suggested(whole, min(after, least), answers))
         return self.here

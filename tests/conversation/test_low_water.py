@@ -21,8 +21,9 @@ from tokenbox.content.message import Message, Role
 from tokenbox.conversation import AutoLowWater
 from tokenbox.conversation import Conversation as RequestConversation
 from tokenbox.conversation.fit import fit as fit_request
+from tokenbox.engine.low_water import freed, halvings, margin
 from tokenbox.engine.reduction import enforce
-from tokenbox.engine.window import Kind, Limits, Reason, Window
+from tokenbox.engine.window import ALL_STEPS, Kind, Limits, Reason, Window
 from tokenbox.errors import ContextCriticalOverflow, InvalidBudget
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 
@@ -116,21 +117,95 @@ def test_nothing_leaves_while_everything_fits() -> None:
 
 
 def test_the_mark_by_hand() -> None:
-    # Ten requests have brought 100 tokens, the last one 10 over: s^2 = 2 * 80 * 90 / 10, so 37 leave.
+    # Ten requests have brought 100 tokens, the last one 10 over: s^2 = 2 * 80 * 90 / 10, so 37 are to leave.
+    # Half of the budget is the nearest step, 10 are over and one is left free: exchanges end at 50 and at 60.
     window = Window(base=10)
     for _ in range(9):
         window.append(Kind.USER, 5)
         window.append(Kind.ANSWER, 5)
     window.append(Kind.USER, 10)
     over, *_, ahead = enforce(window, Limits(None, 100, 0, Fraction(1)))
-    # The limit less the 37 is 63, and exchanges end at 60 and at 70.
     assert (over.reason, over.after, ahead.reason, ahead.limit, ahead.after) == (
         Reason.OVER,
         100,
         Reason.AHEAD,
-        63,
+        60,
         60,
     )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "times"), [(100, 1), (50, 1), (36, 1), (35, 2), (25, 2), (18, 2), (17, 3), (1, 7), (0, 12)]
+)
+def test_the_nearest_step_is_taken(wanted: int, times: int) -> None:
+    assert halvings(wanted, 100) == times
+
+
+@given(st.integers(0, 10**6), st.integers(1, 10**5), st.integers(1, 12), st.integers(1, 12))
+def test_where_a_long_step_ends_a_shorter_one_ends_too(whole: int, budget: int, one: int, other: int) -> None:
+    short, long = freed(whole, budget, max(one, other)), freed(whole, budget, min(one, other))
+    assert short <= long
+    assert (short == 0) == (long == 0) == (whole <= budget)
+    assert whole - short <= budget
+    assert freed(budget + max(0, long - margin(budget)), budget, max(one, other)) <= long
+
+
+LARGE = st.one_of(SIZE, st.integers(0, 300))
+CHATS = st.lists(
+    st.tuples(LARGE, st.lists(st.lists(LARGE, min_size=1, max_size=3), max_size=4), LARGE),
+    min_size=1,
+    max_size=12,
+)
+MARKS = (0, "0.3", "0.5", "0.7", "0.9", "0.97", 1)
+STEPS = st.sampled_from(
+    [
+        tuple(ALL_STEPS),
+        ("mask", "rounds", "exchanges"),
+        ("mask", "exchanges"),
+        ("rounds", "exchanges"),
+        ("exchanges",),
+    ]
+)
+
+
+@given(CHATS, st.integers(20, 600), STEPS, st.integers(0, 4), st.integers(0, 3))
+def test_a_smaller_low_water_never_keeps_more(
+    turns: list[tuple[int, list[list[int]], int]],
+    budget: int,
+    steps: tuple[str, ...],
+    keep_results: int,
+    open_end: int,
+) -> None:
+    """Of no list at all; ``open_end``: so many messages before its end, maybe within a round."""
+    messages = session(turns)
+    messages = messages[: max(1, len(messages) - open_end)]
+    totals = []
+    for low_water in MARKS:
+        options: dict[str, Any] = {"steps": steps, "keep_results": keep_results, "low_water": low_water}
+        try:
+            totals.append(fit(messages, budget, len, **options).total)
+        except ContextCriticalOverflow:
+            totals.append(0)
+    assert totals == sorted(totals)
+    assert all(totals) or not any(totals)
+
+
+@given(CHATS, st.integers(20, 600), STEPS)
+def test_nor_does_a_running_conversation_at_any_request(
+    turns: list[tuple[int, list[list[int]], int]], budget: int, steps: tuple[str, ...]
+) -> None:
+    messages = session(turns)
+    running = [Conversation("", len, None, budget, low_water=mark, steps=steps) for mark in MARKS[:-1]]
+    for message in messages:
+        if message["role"] == "assistant":
+            enforced = [one.enforce_budget() for one in running]
+            fitting = [one.total for one in enforced if one.fits]
+            assert fitting == sorted(fitting)
+            assert len(fitting) in {0, len(running)}
+            if not fitting:
+                return
+        for one in running:
+            one.add(message)
 
 
 def test_prices_say_how_eagerly_to_cut() -> None:
@@ -162,7 +237,8 @@ def test_the_more_eager_the_fewer_cuts() -> None:
         for message in messages:
             cuts[-1] += message["role"] == "assistant" and bool(running.enforce_budget().steps)
             running.add(message)
-    assert cuts == sorted(set(cuts), reverse=True)
+    assert cuts == sorted(cuts, reverse=True)
+    assert cuts[-1] < cuts[0] / 2
 
 
 def test_turns_are_cut_ahead_too() -> None:

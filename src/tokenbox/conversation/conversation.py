@@ -99,7 +99,7 @@ class Conversation:
     ``steps`` and ``keep_results`` say what may be done once it is over the budget, as for
     :func:`tokenbox.fit`. ``query``: a text, or ``"last"``; each request then holds what it needs of all that
     was ever said, and what left comes back when it is needed. ``low_water``: once over the budget, go down to
-    this fraction of it, so that the prompt keeps its beginning for many calls; ``"auto"`` or an
+    about this fraction of it, so that the prompt keeps its beginning for many calls; ``"auto"`` or an
     ``AutoLowWater`` chooses it. ``summarize``: called with what left; see :data:`Summarize`. ``tools`` and
     ``fields`` are sent along. ``keep``: called with the handle and the text of each result of which a shorter
     form is shown, so that it outlives the process.

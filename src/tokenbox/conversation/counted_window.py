@@ -131,6 +131,7 @@ class CountedWindow:
         for number, size in full.items():
             self.window.change_full(number, size)
         self.session, self.tokenizer, self._share = session, tokenizer, 0
+        self.window.forget_steps()
         self._forms.clear()
 
     # What the limits ask for ------------------------------------------------------------------------------
@@ -138,9 +139,12 @@ class CountedWindow:
     def enforce(self, limits: Limits) -> list[Step]:
         """Make the window smaller until the limits hold: the steps; none for a budget that cannot hold."""
         total = self.settle().total
-        if not self.session.sums and limits.budget is not None and total > limits.budget:
-            self._spread_over(total)
-            self.window.base += total - self.window.total
+        if not self.session.sums and limits.budget is not None:
+            if total <= limits.budget:  # what a step is full by is an estimate, and this is not
+                limits = replace(limits, budget=None)
+            else:
+                self._spread_over(total)
+                self.window.base += total - self.window.total
         made = self._plan_that_fits(limits)
         for number, (action, size) in made.sizes.items():
             form = self._form_of(number, action, size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from tokenbox.content.items import read_items
@@ -14,6 +15,7 @@ from tokenbox.conversation.limits import limits as checked_limits
 from tokenbox.conversation.limits import overflow
 from tokenbox.conversation.pieces import open_session
 from tokenbox.conversation.record import Fitted, as_json, names
+from tokenbox.engine.low_water import margin
 from tokenbox.engine.window import ALL_STEPS, KEEP_RESULTS, Step
 from tokenbox.errors import InvalidBudget
 from tokenbox.integers import whole
@@ -59,8 +61,8 @@ def fit(  # noqa: PLR0913  # each is an option of its own
     alone are too much.
 
     ``count``: what counts (:data:`~tokenbox.conversation.counters.Counts`). ``fields``: others of the request
-    that cost tokens, such as ``response_format``. ``low_water``: once over the budget, go down to this
-    fraction of it. Below 1 the answer follows the list from its beginning, so a longer list keeps the changes
+    that cost tokens, such as ``response_format``. ``low_water``: once over the budget, go down to about
+    this fraction of it, in whole steps; a smaller one never keeps more. Below 1 the answer follows the list from its beginning, so a longer list keeps the changes
     that were made before, and the prompt its start. ``"auto"`` goes down as far as pays best with a prompt
     cache, by what the messages show (docs/caching.md). ``query``: a text, or ``"last"`` for the last user
     message; old rounds and exchanges then compete for the budget by how well they match it
@@ -76,13 +78,22 @@ def fit(  # noqa: PLR0913  # each is an option of its own
     items = read_items(given)
     kept_places = places(pinned, len(items))
     counter = counter_of(count, markers=markers, media_tokens=media_tokens)
-    session = open_session(counter)
-    session.frame((), read_tools(tools)[0], costly_fields(fields or {}))
-    window = CountedWindow(session, tokenizer_of(counter), handles)
-    replay = limits.eagerness is not None or limits.mark != limits.budget
+    request = read_tools(tools)[0], costly_fields(fields or {})
     question = None if query is None else _question(query, items, limits)
-    taken = _run(window, given, items, limits, kept_places, replay=replay, query=question)
-    counted = session.count()
+
+    def run(within: Limits) -> tuple[CountedWindow, list[Step]]:
+        session = open_session(counter)
+        session.frame((), *request)
+        window = CountedWindow(session, tokenizer_of(counter), handles)
+        return window, _run(window, given, items, within, kept_places, query=question)
+
+    window, taken = run(limits)
+    if question is None and _leaves_room(window, taken, items, limits):
+        # Steps end where a plain cut may not, so a smaller low_water could have kept more.
+        other, others = run(replace(limits, mark=limits.mark - 1))
+        if window.window.total < other.window.total <= limits.mark:
+            window, taken = other, others
+    counted = window.session.count()
     result = Fitted(
         messages=[window.shown[number].value for number in window.window],
         evicted=[value for number, value in enumerate(given) if number not in window.window],
@@ -114,10 +125,10 @@ def _run(
     limits: Limits,
     pinned: Collection[int],
     *,
-    replay: bool,
     query: str | None,
 ) -> list[Step]:
-    """The steps; with ``replay`` those of every request as it was made."""
+    """The steps; with a low-water mark those of every request as it was made."""
+    replay = limits.eagerness is not None or limits.mark != limits.budget
     steps: list[Step] = []
     for number, (value, item) in enumerate(zip(given, items, strict=True)):
         # An answer was asked for with what was there before it.
@@ -129,6 +140,14 @@ def _run(
     if query is not None and limits.budget is not None:
         steps += window.answer(query, limits.budget)
     return steps + window.enforce(limits)
+
+
+def _leaves_room(window: CountedWindow, taken: Sequence[Step], items: Sequence[Item], limits: Limits) -> bool:
+    """Whether more than what steps leave free is unused, and results could have left in another order."""
+    budget = limits.budget
+    if not taken or not budget or limits.eagerness is not None or limits.mark != budget:
+        return False
+    return window.window.total < budget - margin(budget) and any(item.results for item in items)
 
 
 def _question(query: str, items: Sequence[Item], limits: Limits) -> str | None:

@@ -1,4 +1,4 @@
-"""How far to evict so that a prompt cache stays warm: the rule, and why it is that one (docs/caching.md).
+"""How far to evict so that a prompt cache stays warm: the rules, and why they are those (docs/caching.md).
 
 A server with a prompt cache processes again all that follows the first change, so a cut costs what it keeps,
 and lasts until what it freed is full again. Let V tokens be the room for what may leave, g the growth per
@@ -7,15 +7,23 @@ of context are missing on average. If ``eagerness`` tokens of missing context ar
 again, the sum of both is least at s = sqrt(2 eagerness g V): the lot size of every stock that costs
 something to fill and something to hold. The growth is what the window shows of it: the tokens it holds, by
 the requests that brought them.
+
+What leaves does so in whole steps of 1/2, 1/4, 1/8 ... of the budget, counted from the first token that was
+too many. A place where a long step ends is one where every shorter step ends, so who keeps less never keeps
+more, whatever the conversation.
 """
 
 from __future__ import annotations
 
 from math import isqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from fractions import Fraction
+
+FINEST: Final = 12
+"""The shortest step is the budget halved so often."""
+_MARGIN: Final = 6
 
 
 def to_free(room: int, held: int, requests: int, eagerness: Fraction) -> int:
@@ -25,3 +33,27 @@ def to_free(room: int, held: int, requests: int, eagerness: Fraction) -> int:
     """
     square = 2 * eagerness.numerator * room * held // (eagerness.denominator * requests)
     return min(isqrt(square), room // 2)
+
+
+def halvings(wanted: int, budget: int) -> int:
+    """How often ``budget`` is halved to give the step that is nearest, by ratio, to ``wanted`` tokens."""
+    times = 1
+    while times < FINEST and 2 * (wanted << times) ** 2 < budget * budget:
+        times += 1
+    return times
+
+
+def freed(whole: int, budget: int, times: int) -> int:
+    """Tokens that are to be gone of a whole that was never cut, in steps of ``budget`` halved ``times``.
+
+    A 64th of the budget is left free, so that no step ends in the last few tokens of it.
+    """
+    if whole <= budget:
+        return 0
+    needed = whole - budget + margin(budget)
+    return (-(-(needed << times) // budget) * budget) >> times if budget else needed
+
+
+def margin(budget: int) -> int:
+    """What a window that is cut in steps leaves free of its budget, in tokens."""
+    return budget >> _MARGIN

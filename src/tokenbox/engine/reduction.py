@@ -13,6 +13,9 @@ A result that fits in part is cut and not masked, and where a change made more r
 results come back as far as they fit, the newest first. If what must stay is over the budget by itself, the
 results of the open round are cut first (``shorten_last``). If the budget cannot be held, nothing changes for
 its sake: it could not help. Whoever sends then refuses.
+
+With a low-water mark more leaves at once, in whole steps (:mod:`tokenbox.engine.low_water`). In which order
+is worked out when a longest step is full: all marks share it, and differ in how much of it they have done.
 """
 
 from __future__ import annotations
@@ -20,8 +23,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tokenbox.engine.low_water import to_free
-from tokenbox.engine.window import LEAST_CUT, Action, Kind, Plan, Reason, Reduce, Step, WholeOrNothing
+from tokenbox.engine.low_water import freed, halvings, margin, to_free
+from tokenbox.engine.window import LEAST_CUT, Action, Change, Kind, Plan, Reason, Reduce, Step, WholeOrNothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -60,27 +63,32 @@ class _Planning:
         self._plan = Plan(window.total + extra)
         self._gone: set[int] = set()
         self._exchanges = window.exchanges
+        self._in_steps = limits.eagerness is not None or limits.mark != limits.budget
+        self._done: list[Change] = []
+        self._whole = 0
+        """What the window would count if no budget had ever been enforced."""
 
     def run(self) -> Plan:
-        limits = self._limits
+        limits, budget = self._limits, self._limits.budget
         self._let_the_unsendable_leave()
         turns_won = self._win_exchanges()
-        without_budget = self._copy()
-        budget, over = limits.budget, 0
+        without_budget, before = self._copy(), self._plan.total
         if budget is not None:
             if not self._open_round_fits(budget):
                 return without_budget
-            over = self._plan.total - budget
-            self._reduce(budget, Reason.OVER)
+            self._whole = before + self._window.freed
+            over = self._plan.total > budget
+            if self._in_steps:
+                self._reduce_in_steps(budget)
+            else:
+                self._reduce(budget, Reason.OVER)
             if self._plan.total > budget:
                 return without_budget
-        if limits.eagerness is not None:
-            if over > 0 or turns_won:
-                self._go_on_to(self._suggested_mark(limits.eagerness))
-        elif budget is not None and over > 0:
-            self._reduce(limits.mark, Reason.LOW_WATER)
-            if limits.mark >= budget:
+            if over and not self._in_steps:
                 self._give_back(budget)
+        if limits.eagerness is not None and turns_won:
+            self._go_on_to(self._suggested_mark(limits.eagerness))
+        self._plan.freed = before - self._plan.total
         return self._plan
 
     def run_down(self) -> Plan:
@@ -127,7 +135,7 @@ class _Planning:
             return False
         sizes = {number: window.size(number) for number in unit.results}
         room = sum(sizes.values()) - over
-        others = total - budget > over
+        others = total + (window.freed if self._in_steps else 0) - budget > over
         for share in (room // 2, room) if others else (room,):
             cut = self._cut_to(sizes, share)
             if cut:
@@ -153,6 +161,70 @@ class _Planning:
                 return
             change()
 
+    def _reduce_in_steps(self, budget: int) -> None:
+        """Free whole steps of the budget, in the order that all marks share."""
+        whole = self._whole
+        if whole <= budget:
+            return
+        # A step that is chosen by what the window shows is another one after the cut.
+        if self._limits.eagerness is not None and self._plan.total <= budget - margin(budget):
+            return
+        ahead = [*self._window.ahead, *self._looked_ahead(whole - freed(whole, budget, 1))]
+        target = whole - freed(whole, budget, self._halvings(budget))
+        while ahead and self._plan.total > target:
+            if self._part_of(ahead[0], target, budget):
+                break
+            self._do(ahead.pop(0), target, budget)
+        self._plan.ahead = ahead
+
+    def _halvings(self, budget: int) -> int:
+        limits = self._limits
+        mark = limits.mark if limits.eagerness is None else self._suggested_mark(limits.eagerness)
+        return halvings(budget - mark, budget)
+
+    def _looked_ahead(self, target: int) -> list[Change]:
+        """What follows once all that is known to follow is done, down to ``target``."""
+        there = _Planning(self._window, self._limits, self._measure, 0)
+        there._plan, there._gone, there._exchanges = self._copy(), set(self._gone), self._exchanges
+        for change in self._window.ahead:
+            there._do(change, target, target)
+        there._done.clear()
+        there._reduce(target, Reason.AHEAD)
+        return there._done
+
+    def _do(self, change: Change, target: int, budget: int) -> None:
+        """Make a change that was worked out before, as far as it can still be made."""
+        if change.action is Action.EVICT:
+            units = [u for u in change.units if self._window.is_free(u) and u.first not in self._gone]
+            if units:
+                self._evict(units, *self._why(target, budget))
+        elif sizes := {n: size for n, size in change.sizes.items() if self._can_become(n, size)}:
+            self._shorten_to(sizes, change.action, *self._why(target, budget))
+
+    def _part_of(self, change: Change, target: int, budget: int) -> bool:
+        """Whether a cut of the result that is to be masked next was enough; it is masked later."""
+        if change.action is not Action.MASK or Reduce.CUT not in self._limits.steps:
+            return False
+        ((number, masked),) = change.sizes.items()
+        if not self._can_become(number, masked):
+            return False
+        size = self._size_of(number)
+        at_most = size - (self._plan.total - target)
+        cut = self._measure.cut(number, at_most) if max(masked + 1, LEAST_CUT) <= at_most < size else None
+        if cut is None or not masked < cut <= at_most:
+            return False
+        self._shorten_to({number: cut}, Action.CUT, *self._why(target, budget))
+        return True
+
+    def _why(self, target: int, budget: int) -> tuple[Reason, int, int]:
+        total = self._plan.total
+        if total > budget:
+            return Reason.OVER, total - budget, budget
+        return Reason.AHEAD, total - target, target
+
+    def _can_become(self, number: int, size: int) -> bool:
+        return number in self._window and self._may_shorten(number) and size < self._size_of(number)
+
     def _go_on_to(self, mark: int) -> None:
         """Make the window smaller until it is nearest to ``mark``; of two states as near, keep more."""
         for change in self._changes(mark, Reason.AHEAD):
@@ -174,7 +246,9 @@ class _Planning:
         window, steps = self._window, self._limits.steps
         if steps.isdisjoint((Reduce.MASK, Reduce.CUT)):
             return
-        results = sorted(number for number in window.results if self._may_shorten(number))
+        results = sorted(
+            number for number in window.results if self._may_shorten(number) and self._is_whole(number)
+        )
         unread = 0 if window.open_round is None else len(window.open_round.results)
         kept = max(0, self._limits.keep_results - unread) if Reduce.MASK in steps else len(results)
         old, new = results[: max(0, len(results) - kept)], results[max(0, len(results) - kept) :]
@@ -183,6 +257,11 @@ class _Planning:
             yield from ((number, Action.CUT) for number in new)
         if Reduce.MASK in steps:
             yield from ((number, Action.MASK) for number in new)
+
+    def _is_whole(self, number: int) -> bool:
+        """Whether it is not masked, as planned so far."""
+        planned = self._plan.sizes.get(number)
+        return planned is None or planned[0] is not Action.MASK
 
     def _may_shorten(self, number: int) -> bool:
         unit = self._window.units[number]
@@ -239,6 +318,7 @@ class _Planning:
         self._exchanges -= sum(unit.kind is Kind.USER for unit in units)
         for number in numbers:
             plan.sizes.pop(number, None)
+        self._done.append(Change(Action.EVICT, tuple(units)))
         plan.steps.append(Step(numbers, reason, before, plan.total, over, limit))
 
     def _shorten_to(
@@ -248,6 +328,7 @@ class _Planning:
         for number, size in sizes.items():
             plan.total += size - self._size_of(number)
             plan.sizes[number] = action, size
+        self._done.append(Change(action, (), sizes))
         plan.steps.append(Step(tuple(sizes), reason, before, plan.total, over, limit, action))
 
     def _size_of(self, number: int) -> int:
@@ -256,7 +337,7 @@ class _Planning:
 
     def _copy(self) -> Plan:
         plan = self._plan
-        return Plan(plan.total, list(plan.steps), list(plan.gone), dict(plan.sizes))
+        return Plan(plan.total, list(plan.steps), list(plan.gone), dict(plan.sizes), plan.ahead)
 
 
 def _water_level(sizes: Sequence[int], room: int) -> int:

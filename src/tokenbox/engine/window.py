@@ -12,10 +12,11 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from itertools import islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
     from fractions import Fraction
 
 
@@ -62,7 +63,6 @@ class Reason(StrEnum):
     UNSENDABLE = "no server takes a tool call without its results, or a result without its call"
     TURNS = "there were {over} exchanges more than the {limit} allowed"
     OVER = "the whole was {over} tokens over the budget of {limit}"
-    LOW_WATER = "once over the budget, the whole was still {over} tokens over the low-water mark of {limit}"
     AHEAD = "making room for more requests, down to about {limit} tokens, keeps the prompt's start for longer"
     OPEN_ROUND = "what must stay was {over} tokens over the budget of {limit} by itself"
     LESS_WORTH = (
@@ -103,9 +103,9 @@ class Step(NamedTuple):
 class Limits:
     """At most ``max_turns`` exchanges and ``budget`` tokens; None is no such limit.
 
-    Once over the budget, the window is made smaller until the total is at most ``mark``, the low-water mark.
-    With ``eagerness``, until it is nearest to the mark that the window itself suggests
-    (:mod:`tokenbox.engine.low_water`), and ``mark`` is not used.
+    Once over the budget, the window is made smaller until the total is about ``mark``, the low-water mark, in
+    whole steps (:mod:`tokenbox.engine.low_water`). With ``eagerness``, the window itself suggests how far,
+    and ``mark`` is not used.
     """
 
     max_turns: int | None
@@ -164,17 +164,28 @@ class Exchange:
     here: int = 0
 
 
+class Change(NamedTuple):
+    """One thing that is to happen later: these units leave, or these results get these sizes."""
+
+    action: Action
+    units: tuple[Unit, ...] = ()
+    sizes: Mapping[int, int] = MappingProxyType({})
+
+
 @dataclass(slots=True)
 class Plan:
     """Changes that were worked out and not made. ``sizes`` are those of the items that change or come back.
 
-    ``total`` is what the window would count then.
+    ``total`` is what the window would count then; ``ahead`` what is to happen after that, if that is known;
+    ``freed`` the tokens that left for the budget's sake.
     """
 
     total: int
     steps: list[Step] = field(default_factory=list)
     gone: list[Unit] = field(default_factory=list)
     sizes: dict[int, tuple[Action, int]] = field(default_factory=dict)
+    ahead: list[Change] | None = None
+    freed: int = 0
 
     @property
     def left(self) -> list[int]:
@@ -185,7 +196,8 @@ class Plan:
 class Window:
     """Items as sizes. ``total`` counts them and ``base``, what is sent beside them.
 
-    ``answers`` are the items of the assistant: each was asked for by a request.
+    ``answers`` are the items of the assistant: each was asked for by a request. ``freed`` tokens were made
+    room of so far, and ``ahead`` is in which order more of it will be.
     """
 
     def __init__(self, base: int = 0) -> None:
@@ -195,6 +207,8 @@ class Window:
         self.next_number = 0
         self._sum = 0
         self.fixed = 0
+        self.freed = 0
+        self.ahead: list[Change] = []
         self.units: dict[int, Unit] = {}
         self.sizes: dict[int, int] = {}
         self.full: dict[int, int] = {}  # sizes, before they were reduced, of the results that are
@@ -340,6 +354,13 @@ class Window:
             self._resize(number, action, size)
         self._remove(plan.gone)
         self.unsendable = [unit for unit in self.unsendable if not unit.gone]
+        self.freed += plan.freed
+        if plan.ahead is not None:
+            self.ahead = plan.ahead
+
+    def forget_steps(self) -> None:
+        """Sizes are of another kind now: what was freed, and what was to be, is counted from here."""
+        self.freed, self.ahead = 0, []
 
     def must_stay(self) -> int:
         """What the window counts if all has left that may leave."""

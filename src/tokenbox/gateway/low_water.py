@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from tokenbox.conversation.low_water import eagerness_of
-from tokenbox.engine.low_water import to_free
+from tokenbox.engine.low_water import freed, halvings, to_free
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,15 +27,10 @@ def mark(low_water: LowWater, window: Window, whole: int, budget: int, least: Ca
     """
     eagerness = eagerness_of(low_water)
     if eagerness is None:
-        step = int(budget * (1 - Fraction(low_water)))  # type: ignore[arg-type]  # no eagerness: a number
+        wanted = int(budget * (1 - Fraction(low_water)))  # type: ignore[arg-type]  # no eagerness: a number
+        if not wanted:
+            return budget
     else:
         kept = least()
-        step = _power_of_two(
-            to_free(max(0, budget - kept), max(0, whole - kept), window.answers + 1, eagerness)
-        )
-    return budget if step == 0 else whole - -(-(whole - budget) // step) * step
-
-
-def _power_of_two(tokens: int) -> int:
-    """The nearest one, by ratio: what pays best changes a little with every request, and a step must not."""
-    return 0 if tokens == 0 else 1 << ((2 * tokens * tokens).bit_length() - 1) // 2
+        wanted = to_free(max(0, budget - kept), max(0, whole - kept), window.answers + 1, eagerness)
+    return whole - freed(whole, budget, halvings(wanted, budget))
