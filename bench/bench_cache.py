@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from fractions import Fraction
 from pathlib import Path
 from statistics import mean
@@ -27,16 +27,20 @@ if TYPE_CHECKING:
 
 BUDGET = 4_000
 SEED = 1
-MARKS = [Fraction(i, 20) for i in range(21)]
+# Those between act as the nearest of these.
+MARKS = [*(1 - Fraction(1, 2**k) for k in range(8)), Fraction(1)]
 EAGERNESS = [Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(2)]
 # What tokenbox is compared with its own plain curve on: other seeds than that of the session above.
 SEEDS = range(101, 121)
-FINE_MARKS = [Fraction(i, 50) for i in range(5, 51)]
 PRICES = [0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.3, 1.7, 2.2, 3.0]
+# Input, cached input and writing into the cache of these, at the catalog's prices of that day.
+PRICED = ("claude-sonnet-4-5", "gpt-5.2", "gpt-4o")
+DAY = date(2026, 11, 22)
+ROUNDS, AGENT_BUDGET = 60, 8_000
 BUDGETS = (4_000, 8_000, 16_000, 32_000)
 # Given the whole history, as it is meant, this one takes many minutes: only so many requests of it.
 AT_MOST = {"LiteLLM trim_messages, as shipped": 80}
-ON_THE_SERVER = ("low water 0.7", "auto", "LangChain trim_messages")
+ON_THE_SERVER = ("low water 0.75", "auto", "LangChain trim_messages")
 
 table = table_cache.table
 
@@ -83,6 +87,12 @@ def run(*, quick: bool) -> dict[str, Any]:
             # A server of its own: it also keeps prompts of long ago, and finds in them what others have sent.
             with server(made) as llama:
                 results["server"].append(on_the_server(name, sent[name], prompts, llama))
+        results["agents"] = [
+            agent(name, steps, low_water, prompts)
+            for name, steps in (("whole exchanges and rounds", ("rounds", "exchanges")), ("masking", None))
+            for low_water in (1, "auto")
+        ]
+        results["prices"] = prices()
         results["spread"] = spread(prompts, SEEDS[:3] if quick else SEEDS, turns)
     results["load"] = list(os.getloadavg())
     return results
@@ -94,7 +104,7 @@ def ours(one: Session, prompts: Prompts, low_water: object) -> Kept:
 
     running = Conversation(
         one.messages[0]["content"],
-        prompts,
+        prompts.format,
         token_budget=BUDGET,
         low_water=low_water,  # type: ignore[arg-type]
     )
@@ -105,6 +115,47 @@ def ours(one: Session, prompts: Prompts, low_water: object) -> Kept:
         running.enforce_budget()
         kept.append(running.messages)
     return kept
+
+
+def agent(name: str, steps: tuple[str, ...] | None, low_water: object, prompts: Prompts) -> dict[str, Any]:
+    """An agent of 60 rounds, each with a decision: what is processed, and what it still knows at the end."""
+    from tests.conversation.agents import agent as agent_messages
+    from tokenbox.conversation import Conversation
+    from tokenbox.engine.window import ALL_STEPS
+
+    messages = agent_messages(ROUNDS)
+    running = Conversation(
+        messages[0]["content"],
+        prompts.format,
+        token_budget=AGENT_BUDGET,
+        low_water=low_water,  # type: ignore[arg-type]
+        steps=ALL_STEPS if steps is None else steps,
+    )
+    kept = []
+    for message in messages[1:]:
+        if message["role"] == "assistant":
+            running.enforce_budget()
+            kept.append(running.messages)
+        running.add(message)
+    made = point(f"agent, {name}, low water {low_water}", kept, prompts, AGENT_BUDGET)
+    said = [str(message["content"]) for message in kept[-1]]
+    return made | {"decisions": sum(text.startswith("Decision") for text in said)}
+
+
+def prices() -> dict[str, dict[str, str | None]]:
+    import tokenbox
+
+    found = {model: tokenbox.catalog.price(model, DAY) for model in PRICED}
+    return {
+        model: {
+            name: _text(getattr(price, name)) for name in ("input", "cached_input", "cache_write", "date")
+        }
+        for model, price in found.items()
+    }
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
 
 
 def theirs(name: str, one: Session, folder: str) -> tuple[str, Kept]:
@@ -123,7 +174,7 @@ def theirs(name: str, one: Session, folder: str) -> tuple[str, Kept]:
     ]
 
 
-def point(name: str, kept: Kept, prompts: Prompts) -> dict[str, Any]:
+def point(name: str, kept: Kept, prompts: Prompts, budget: int = BUDGET) -> dict[str, Any]:
     """The tokens that a server with one cached prompt has to process: all after the common beginning."""
     processed, before, contexts = 0, [], []
     for messages in kept:
@@ -136,7 +187,7 @@ def point(name: str, kept: Kept, prompts: Prompts) -> dict[str, Any]:
         "requests": len(kept),
         "processed": processed,
         "context": mean(contexts),
-        "over": sum(context > BUDGET for context in contexts),
+        "over": sum(context > budget for context in contexts),
         "most": max(contexts),
         "orphans": sum(map(orphans, kept)),
     }
@@ -195,7 +246,7 @@ def spread(prompts: Prompts, seeds: Sequence[int], turns: int) -> dict[str, Any]
         made["kinds"][kind] = {
             "new": [one.ends[one.requests[-1] - 1] for one in numbers],
             "requests": [len(one.requests) for one in numbers],
-            "plain": [_plays(numbers, cuts.Limits(None, BUDGET, int(BUDGET * mark))) for mark in FINE_MARKS],
+            "plain": [_plays(numbers, cuts.Limits(None, BUDGET, int(BUDGET * mark))) for mark in MARKS],
             "auto": {str(e): _plays(numbers, cuts.Limits(None, BUDGET, 0, e)) for e in EAGERNESS},
             "best": [[_pair(cuts.best(one, BUDGET, price)) for one in numbers] for price in PRICES],
         }
@@ -207,7 +258,7 @@ def spread(prompts: Prompts, seeds: Sequence[int], turns: int) -> dict[str, Any]
                     "kind": kind,
                     "budget": budget,
                     "requests": [len(one.requests) for one in some],
-                    "plain": [_plays(some, cuts.Limits(None, budget, int(budget * m))) for m in FINE_MARKS],
+                    "plain": [_plays(some, cuts.Limits(None, budget, int(budget * m))) for m in MARKS],
                     "auto": {str(e): _plays(some, cuts.Limits(None, budget, 0, e)) for e in EAGERNESS},
                 }
             )

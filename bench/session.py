@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from tokenbox.conversation.chat_format import TemplateFormat
 
+NEXT = {"role": "user", "content": "next"}
 TURNS = 300
 SYSTEM_TOKENS = 300
 PHASE = 25
@@ -80,7 +81,9 @@ class Prompts:
         key = tuple(map(identity, group))
         known = self._turns.get(key)
         if known is None:
-            text = self.format.render(group, add_generation_prompt=False)
+            # An answer that stands last is one to go on with, so something follows it here.
+            text = self.format.render([*group, NEXT], add_generation_prompt=False)
+            text = text.removesuffix(self.format.render([NEXT], add_generation_prompt=False))
             known = self._turns[key] = self.tokens(text)
         return known
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from decimal import Decimal
 from itertools import pairwise
 from statistics import mean
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ def table(results: dict[str, Any]) -> str:
     ours = [one for one in points if one["ours"]]
     peers = [one for one in points if not one["ours"]]
     rows = [*beyond(ours, peers), *targets(ours, peers), *hard(ours), *confirmed(results), *beats(results)]
+    rows += masking(results["agents"])
     lost = [f"* {row.what}: {row.ours} {row.ratio}, target {row.target}" for row in rows if row.met is False]
     here, session = results["machine"], results["session"]
     quick = " A quick run: a short session, few seeds." if results["quick"] else ""
@@ -48,6 +50,8 @@ def table(results: dict[str, Any]) -> str:
         *(["Lost:\n\n" + "\n".join(lost)] if lost else []),
         f"## Targets\n\n{HEAD}\n" + "\n".join(row.line() for row in rows),
         f"## The plane\n\n{POINTS}\n" + "\n".join(map(_point, sorted(points, key=_by_context))),
+        _agents(results["agents"]),
+        _money(points, results["prices"]),
         _spread(results["spread"]),
         _mix(results["spread"]),
     ]
@@ -78,7 +82,7 @@ def beyond(ours: Sequence[dict[str, Any]], peers: Sequence[dict[str, Any]]) -> l
 def targets(ours: Sequence[dict[str, Any]], peers: Sequence[dict[str, Any]]) -> list[Row]:
     rows = []
     named = {one["name"]: one for one in (*ours, *peers)}
-    for mine in ("low water 0.7", "auto"):
+    for mine in ("low water 0.75", "auto"):
         for name, most in (
             ("LangChain trim_messages", 0.3),
             ("LiteLLM trim_messages, exact counter", 0.2),
@@ -114,6 +118,66 @@ def hard(ours: Sequence[dict[str, Any]]) -> list[Row]:
         Row("requests over the budget, all our settings", "0", str(over), "", "", over == 0),
         Row("calls parted from results, all our settings", "0", str(parted), "", "", parted == 0),
     ]
+
+
+def masking(agents: Sequence[dict[str, Any]]) -> list[Row]:
+    """Tokens processed for each decision that an agent still knows, beside letting whole rounds leave."""
+    rows = []
+    for before, after in zip(agents[:2], agents[2:], strict=True):
+        ours, theirs = (one["processed"] / max(1, one["decisions"]) for one in (after, before))
+        rows.append(
+            Row(
+                f"{after['name']}: processed per decision kept, beside whole rounds",
+                "<= 0.5x",
+                f"{ours:,.0f}",
+                f"{theirs:,.0f}",
+                f"{ours / theirs:.2f}x",
+                ours <= theirs / 2,
+            )
+        )
+    return rows
+
+
+def _agents(agents: Sequence[dict[str, Any]]) -> str:
+    lines = [
+        f"| {one['name']} | {one['processed']:,} | {one['context']:,.0f} | {one['decisions']} | "
+        f"{one['processed'] / max(1, one['decisions']):,.0f} |"
+        for one in agents
+    ]
+    return (
+        "## An agent of 60 rounds\n\nUnder 8,000 tokens. *Decisions*: those that its last request still has."
+        "\n\n| | processed | mean context | decisions | processed per decision |\n|---|---|---|---|---|\n"
+        + "\n".join(lines)
+    )
+
+
+def _money(points: Sequence[dict[str, Any]], prices: dict[str, dict[str, str | None]]) -> str:
+    """What the input of the session costs where the provider caches the common beginning by itself."""
+    lines = []
+    for one in sorted(points, key=_by_context):
+        if one["over"] or one["orphans"]:
+            continue
+        sent = round(one["context"] * one["requests"])
+        cells = []
+        for price in prices.values():
+            full, cached = Decimal(price["input"] or 0), Decimal(price["cached_input"] or 0)
+            written = Decimal(price["cache_write"] or full)
+            cost = (one["processed"] * written + (sent - one["processed"]) * cached) / 1_000_000
+            cells.append(f"${cost:.3f} (${sent * full / 1_000_000:.3f})")
+        name = f"**{one['name']}**" if one["ours"] else one["name"]
+        lines.append(f"| {name} | {one['context']:,.0f} | " + " | ".join(cells) + " |")
+    dates = ", ".join(f"{model} of {price['date']}" for model, price in prices.items())
+    return (
+        "## In money\n\nThe input of the session, where the provider keeps the beginning a prompt has in "
+        "common with the one before (in brackets: where it keeps nothing). Writing costs what the price list "
+        "says, else the price of input; that the cache begins at 1,024 tokens and counts in blocks is left "
+        f"out. Prices: {dates}.\n\n| | mean context | "
+        + " | ".join(prices)
+        + " |\n"
+        + "|---" * (len(prices) + 2)
+        + "|\n"
+        + "\n".join(lines)
+    )
 
 
 def confirmed(results: dict[str, Any]) -> list[Row]:

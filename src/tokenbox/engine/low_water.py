@@ -8,7 +8,7 @@ again, the sum of both is least at s = sqrt(2 eagerness g V): the lot size of ev
 something to fill and something to hold. The growth is what the window shows of it: the tokens it holds, by
 the requests that brought them.
 
-What leaves does so in whole steps of 1/2, 1/4, 1/8 ... of the budget, counted from the first token that was
+What leaves does so in whole steps of 1, 1/2, 1/4 ... of the budget, counted from the first token that was
 too many. A place where a long step ends is one where every shorter step ends, so who keeps less never keeps
 more, whatever the conversation.
 """
@@ -37,7 +37,7 @@ def to_free(room: int, held: int, requests: int, eagerness: Fraction) -> int:
 
 def halvings(wanted: int, budget: int) -> int:
     """How often ``budget`` is halved to give the step that is nearest, by ratio, to ``wanted`` tokens."""
-    times = 1
+    times = 0
     while times < FINEST and 2 * (wanted << times) ** 2 < budget * budget:
         times += 1
     return times

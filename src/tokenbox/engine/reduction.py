@@ -169,9 +169,12 @@ class _Planning:
         # A step that is chosen by what the window shows is another one after the cut.
         if self._limits.eagerness is not None and self._plan.total <= budget - margin(budget):
             return
-        ahead = [*self._window.ahead, *self._looked_ahead(whole - freed(whole, budget, 1))]
         target = whole - freed(whole, budget, self._halvings(budget))
-        while ahead and self._plan.total > target:
+        ahead = [*self._window.ahead, *self._looked_ahead(whole - freed(whole, budget, 1))]
+        while self._plan.total > target:
+            if not ahead:  # one step of the whole budget is longer than what is looked ahead
+                self._reduce(target, Reason.AHEAD)
+                break
             if self._part_of(ahead[0], target, budget):
                 break
             self._do(ahead.pop(0), target, budget)
