@@ -527,3 +527,13 @@ def test_interrupted_while_it_loads(tmp_path: Path) -> None:
         [sys.executable, "-c", script], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, check=False
     )
     assert (ran.returncode, ran.stdout, ran.stderr) == (130, b"", b"")
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["count", "layout", "pack", "inspect", "proof verify", "proof show", "proof replay", "lcp render"],
+)
+def test_a_name_longer_than_names_may_be(tokenbox: CommandLine, command: str) -> None:
+    result = tokenbox(*command.split(), "n" * 5_000)
+    assert result.status == 2
+    assert "Traceback" not in result.err

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tokenbox.proof.errors import BundleInvalid
     from tokenbox.proof.signing import PublicKey
     from tokenbox.store.bundle_log import Inclusion
+    from tokenbox.store.bundles import Bundles
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Output = Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="Write there.")]
@@ -94,13 +95,19 @@ def sign(
     return Exit.OK
 
 
-def verify(  # one parameter per option
+def verify(  # noqa: PLR0913, PLR0917  # one parameter per option
     bundles: Annotated[
         list[str] | None,
         typer.Argument(metavar="BUNDLE...", help="Ids, folders or exported files; all, if none is given."),
     ] = None,
     key: Keys = None,
     threshold: Threshold = 1,
+    retired: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--retired", metavar="FILE", help="A public key that --key replaced; it counts up to then."
+        ),
+    ] = None,
     log: Annotated[
         bool, typer.Option("--log", help="Check the log of the store too: nothing deleted, cut or forked.")
     ] = False,
@@ -129,16 +136,21 @@ def verify(  # one parameter per option
         from tokenbox.proof.verify import verify as verified  # noqa: PLC0415
 
         keys, store = _public_keys(key), store_in(folder)
+        older = _public_keys(retired) if retired else None
+        if older and (keys is None or not log):
+            raise UsageProblem("--retired needs --key and --log: the log says what was signed before.")
         names = bundles or store.ids()
         if not names:
             say_there_are_none(store)
         shown = None if inclusion is None else _inclusion(inclusion, bundles, keys)
         wrong, records = 0, []
+        before = _before(store, keys, threshold) if older else frozenset[str]()
         with terminal.progress("verifying", len(names)) as advance:
             for name in names:
                 try:
                     files, bundle_id = found(name, folder)
-                    manifest = verified(files, bundle_id, keys, threshold)
+                    taken = [*(keys or ()), *(older or ())] if bundle_id in before else keys
+                    manifest = verified(files, bundle_id, taken, threshold)
                     if shown is not None and inclusion is not None:
                         shown.check(manifest.id, keys or (), threshold, inclusion)
                     records.append({"bundle": name, "id": manifest.id, "ok": True})
@@ -150,11 +162,12 @@ def verify(  # one parameter per option
                 if not as_json:
                     write_text(f"{printable(name)}: {printable(said)}\n")
                 advance()
-        problems = _log_problems(folder, keys, threshold, checkpoint or ()) if log or checkpoint else []
+        asked = log or checkpoint is not None
+        problems = _log_problems(folder, keys, threshold, checkpoint or (), older or ()) if asked else []
         if as_json:
-            said_of_log = {"log": [error.to_dict() for error in problems]} if log or checkpoint else {}
+            said_of_log = {"log": [error.to_dict() for error in problems]} if asked else {}
             write_record("proof.verify", {"bundles": records, "wrong": wrong, **said_of_log})
-        elif log or checkpoint:
+        elif asked:
             entries = store.log.size()
             lines = [error.message for error in problems] or [f"log: ok, {entries:,} entries"]
             write_text("".join(f"{printable(line)}\n" for line in lines))
@@ -221,10 +234,25 @@ def _inclusion(file: str, bundles: Sequence[str] | None, keys: object) -> Inclus
 
 
 def _log_problems(
-    folder: str | None, keys: Sequence[PublicKey] | None, threshold: int, kept: Sequence[str]
+    folder: str | None,
+    keys: Sequence[PublicKey] | None,
+    threshold: int,
+    kept: Sequence[str],
+    retired: Sequence[PublicKey],
 ) -> list[BundleInvalid]:
     from tokenbox.store.bundle_log import verify_log  # noqa: PLC0415
 
     store = store_in(folder)
     elsewhere = [(name, read_bytes(name)) for name in kept]
-    return list(verify_log(store.log, store.ids, keys, threshold, elsewhere))
+    return list(verify_log(store.log, store.ids, keys, threshold, elsewhere, retired))
+
+
+def _before(store: Bundles, keys: Sequence[PublicKey] | None, threshold: int) -> frozenset[str]:
+    """The bundles that retired keys may have signed; none where the log cannot be read, which is told."""
+    from tokenbox.proof.errors import LogInvalid  # noqa: PLC0415
+    from tokenbox.store.bundle_log import entered_before  # noqa: PLC0415
+
+    try:
+        return entered_before(store.log, keys or (), threshold)
+    except LogInvalid:
+        return frozenset()

@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.files import sync_folder, turn
@@ -26,7 +28,7 @@ from tokenbox.proof.manifest import HEX
 from tokenbox.proof.signing import CHECKPOINT_TYPE, check_signatures, payload_of, read_envelope, signed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
     from typing import BinaryIO
 
@@ -259,12 +261,14 @@ def verify_log(
     keys: Sequence[PublicKey] | None = None,
     threshold: int = 1,
     elsewhere: Sequence[tuple[str, bytes]] = (),
+    retired: Sequence[PublicKey] = (),
 ) -> Iterator[LogInvalid | SignatureInvalid]:
     """Everything that is wrong with the log of the store whose bundles ``bundles`` lists.
 
     Others may write meanwhile: what was there before must be entered or pending, and what is entered must be
     there after. ``elsewhere``: checkpoints that were kept outside of the store, by the names of their files.
-    They find a log that was cut together with its checkpoints.
+    They find a log that was cut together with its checkpoints. ``retired``: keys that were replaced; their
+    checkpoints count up to the first one of ``keys``, so that nobody can go on with an old key.
     """
     before, pending = set(bundles()), log.pending()
     entered: dict[str, int] = {}
@@ -281,7 +285,7 @@ def verify_log(
     for name in sorted(before - entered.keys() - {pending}):
         yield LogInvalid("is not in the log.", file=name)
     if keys is not None:
-        yield from _unsigned(checkpoints, keys, threshold)
+        yield from _unsigned(checkpoints, keys, threshold, retired)
 
 
 def _entries(
@@ -325,16 +329,47 @@ def _disagreeing(checkpoints: Sequence[tuple[str, Checkpoint]], tree: merkle.Gro
 
 
 def _unsigned(
-    checkpoints: Sequence[tuple[str, Checkpoint, bytes]], keys: Sequence[PublicKey], threshold: int
+    checkpoints: Sequence[tuple[str, Checkpoint, bytes]],
+    keys: Sequence[PublicKey],
+    threshold: int,
+    retired: Sequence[PublicKey],
 ) -> Iterator[SignatureInvalid]:
     if not checkpoints:
         yield SignatureInvalid("is missing: the log was never signed.", file=f"{LOG}/{CHECKPOINTS}")
-    for place, _, data in checkpoints:
+    first = _replaced_at(((one, data) for _, one, data in checkpoints), keys, threshold) if retired else 0
+    if first is None:
+        message = (
+            "have no signature of a key in use: the log was cut, or nothing was written since the rotation."
+        )
+        yield SignatureInvalid(message, file=f"{LOG}/{CHECKPOINTS}", field="signatures")
+    for place, checkpoint, data in checkpoints:
+        taken = [*keys, *retired] if first is not None and checkpoint.size <= first else keys
         try:
             envelope = read_envelope(data, CHECKPOINT_TYPE, f"{LOG}/{CHECKPOINTS}")
-            check_signatures(envelope, keys, threshold, f"{LOG}/{CHECKPOINTS}, {place}")
+            check_signatures(envelope, taken, threshold, f"{LOG}/{CHECKPOINTS}, {place}")
         except SignatureInvalid as error:
             yield error
+
+
+def entered_before(log: BundleLog, keys: Sequence[PublicKey], threshold: int = 1) -> frozenset[str]:
+    """The bundles that retired keys may have signed: those entered before the first checkpoint of ``keys``.
+
+    Raises :class:`LogInvalid`. Only what :func:`verify_log` finds nothing wrong with says anything.
+    """
+    first = _replaced_at(log.checkpoints(), keys, threshold)
+    return frozenset() if first is None else frozenset(islice(log.ids(), first - 1))
+
+
+def _replaced_at(
+    checkpoints: Iterable[tuple[Checkpoint, bytes]], keys: Sequence[PublicKey], threshold: int
+) -> int | None:
+    """The size of the log at the first checkpoint that ``keys`` signed; None if they signed none."""
+    sizes = []
+    for checkpoint, data in checkpoints:
+        with suppress(SignatureInvalid):
+            check_signatures(read_envelope(data, CHECKPOINT_TYPE), keys, threshold)
+            sizes.append(checkpoint.size)
+    return min(sizes, default=None)
 
 
 def _reader(hashes: BinaryIO) -> Callable[[int], bytes]:
