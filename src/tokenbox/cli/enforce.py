@@ -66,7 +66,7 @@ def enforce(  # noqa: PLR0913, PLR0917  # one parameter per option
     It is refused if its tokens and those reserved for the answer are more than the window less the headroom.
     Then the smallest changes that would let it pass are shown.
 
-    Example: tokenbox enforce --model gpt-4o --max-tokens 1000 rules.md notes.md
+    Example: tokenbox enforce --model gpt-4o -t o200k_base --max-tokens 1000 rules.md notes.md
     """
     with (
         reporting(as_json=as_json),

@@ -28,7 +28,7 @@ def estimate(
     The whole is what counts: with separators, markup or chat format, so the chunks do not add up to it.
     The figures of an estimate have a ~.
 
-    Example: tokenbox estimate --model gpt-4o rules.md notes.md
+    Example: tokenbox estimate --model gpt-4o -t o200k_base rules.md notes.md
     """
     with reporting(as_json=as_json):
         given = request.Given(files or (), messages, document, pack).read()

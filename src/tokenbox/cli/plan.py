@@ -52,7 +52,7 @@ def plan(  # noqa: PLR0913, PLR0917  # one parameter per option
 
     Shows what is kept, cut and dropped, and what one could summarize, to which size, to bring something back.
 
-    Example: tokenbox plan --model gpt-4o --reserve-out 1000 --headroom 0.05 rules.md notes.md
+    Example: tokenbox plan --model gpt-4o -t o200k_base --reserve-out 1000 rules.md notes.md
     """
     with (
         reporting(as_json=as_json),

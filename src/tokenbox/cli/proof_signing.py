@@ -47,14 +47,14 @@ def keygen(
 ) -> int:
     """Make an Ed25519 key: FILE, which only you may read, and FILE.pub, which verifies.
 
-    No file is overwritten. To rotate, make another key and give verifiers both public ones.
+    No file is overwritten. To rotate, make another key, and verify with this one as --retired.
 
     Example: tokenbox proof keygen ~/.config/tokenbox/proof.key
     """
     with reporting(as_json=as_json):
         from tokenbox.store.key_files import PUBLIC, write_key  # noqa: PLC0415  # only with signatures
 
-        key = write_key(Path(file))
+        key = write_key(Path(file).expanduser())
         if as_json:
             write_record("proof.key", {"key": file, "public": f"{file}{PUBLIC}", "id": key.keyid})
         else:

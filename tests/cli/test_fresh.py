@@ -1,0 +1,84 @@
+"""What a newcomer copies: examples of the help, and the script of the GitHub Action."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.transcript import CommandLine
+
+ROOT = Path(__file__).parents[2]
+FILES = {
+    "rules.md": "Be brief.\n",
+    "notes.md": "A note.\n",
+    "README.md": "Read me.\n",
+    "chat.json": '{"model": "gpt-4o", "messages": [{"role": "user", "content": "hi"}]}',
+    "prompt.toml": 'budget = 90\ntokenizer = "utf8-bytes"\n[[sections]]\nid = "a"\ncontent = "b"\n',
+}
+COMMANDS = ["estimate", "plan", "enforce", "fit", "layout", "inspect", "models", "init", "proof keygen"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_example_of_the_help_runs_where_nothing_is_set_up(
+    tokenbox: CommandLine, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tokenbox.folder / "home"))
+    for name, text in FILES.items():
+        (tokenbox.folder / name).write_text(text)
+    said = " ".join(tokenbox(*command.split(), "--help").out.decode().split())
+    example = re.search(r"Example: tokenbox (.*?) (?:Options|Arguments|Usage|\Z)", said)
+    assert example is not None, said
+    result = tokenbox(*shlex.split(example[1]))
+    assert result.status == 0, result.err
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the Action's script is one of bash")
+@pytest.mark.parametrize("grown", [False, True])
+def test_the_script_of_the_action(tmp_path: Path, grown: bool) -> None:
+    """With the variables of GitHub: the table is an output and in the summary, the status is kept."""
+    action = (ROOT / "action.yml").read_text()
+    (script,) = re.findall(r"run: \|\n((?:        .*\n)+)", action)
+    repository, runner = tmp_path / "repository", tmp_path / "runner"
+    (repository / "prompts").mkdir(parents=True)
+    (repository / ".tokenbox").mkdir()
+    runner.mkdir()
+    settings = '[check.prompts]\nfiles = ["prompts/*.md"]\nbudget = 20\ngrowth = "0.1"\n'
+    (repository / ".tokenbox" / "config.toml").write_text(settings)
+    (repository / "prompts" / "a.md").write_text("one two three four\n")
+
+    def git(*arguments: str) -> str:
+        own = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        done = subprocess.run(
+            ["git", *own, *arguments], cwd=repository, check=True, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    git("init", "-q")
+    git("add", "-A")
+    git("commit", "-q", "-m", "base")
+    base = git("rev-parse", "HEAD")
+    if grown:
+        (repository / "prompts" / "a.md").write_text("one two three four five six seven\n")
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
+        "BASE": base,
+        "RUNNER_TEMP": str(runner),
+        "GITHUB_OUTPUT": str(runner / "output"),
+        "GITHUB_STEP_SUMMARY": str(runner / "summary"),
+        "TOKENBOX_USER_CONFIG": "",
+    }
+    subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", script], cwd=repository, env=environment, check=True
+    )
+    table = runner / "tokenbox-check.md"
+    assert (runner / "output").read_text() == f"table={table}\nstatus={3 if grown else 0}\n"
+    assert (runner / "summary").read_text() == table.read_text()
+    assert ("| prompts/a.md | 8 | 20 | +3 | grew too much |" in table.read_text()) is grown
