@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # Plans of which the counter is asked, where sizes are estimates.
 _TRIES: Final = 16
+# An equal share of what sizes lack may be off by so many tokens before it is spread anew, over all items.
+_SHARE_OFF: Final = 1
 # A cut that turns out larger than it should be is made again, smaller.
 _CUTS: Final = 4
 HANDLE: Final = 12
@@ -104,13 +106,16 @@ class CountedWindow:
         Texts lack their markers; items counted alone have what a whole request has once. So the first plan is
         near what fits.
         """
-        here = list(self.window)
-        if not here:
+        number_of = len(self.window.sizes)
+        if not number_of:
             return
-        bare = self.window.total - self.window.base - self._share * len(here)
-        smallest = min(map(self.window.size, here)) - self._share
-        share = max((total - bare) // len(here), -smallest)
-        for number in here if share != self._share else ():
+        bare = self.window.total - self.window.base - self._share * number_of
+        share = (total - bare) // number_of
+        if abs(share - self._share) <= _SHARE_OFF:
+            return
+        if share < 0:
+            share = max(share, self._share - min(self.window.sizes.values()))
+        for number in self.window.sizes:
             self.window.change(number, share - self._share)
             if self.shown[number] is not self.given[number]:
                 self.window.change_full(number, self.window.full_size(number) + share - self._share)

@@ -249,17 +249,19 @@ class WholeSession:
         if callable(own):
             return int(own(item))
         try:
-            return self._counter.count_request(_request([item])).total
+            return self._counter.count_request(request_of([item])).total
         except TokenboxError:  # a template may ask for a question before an answer
             return sum(get(UNKNOWN).count_batch([message.counted_text for message in item.messages]))
 
     def _request(self, changes: Mapping[int, Item | None]) -> Request:
         shown = (changes.get(number, item) for number, item in self._items.items())
         here = [item for item in shown if item is not None]
-        return _request([*self._head, *here], self._tools, self._fields)
+        return request_of([*self._head, *here], self._tools, self._fields)
 
 
-def _request(items: Sequence[Item], tools: tuple[Object, ...] = (), fields: Object | None = None) -> Request:
+def request_of(
+    items: Sequence[Item], tools: tuple[Object, ...] = (), fields: Object | None = None
+) -> Request:
     return Request(
         tuple(message for item in items for message in item.messages),
         tools,

@@ -27,14 +27,12 @@ from tokenbox.conversation.llama.run import (
 from tokenbox.conversation.llama.values import BUILTINS, Function, Loop, Undefined
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tokenbox.conversation.llama.run import Expression, Scope, Statement
     from tokenbox.conversation.llama.segments import Segment, Segments
     from tokenbox.conversation.llama.syntax import Node
 
-BLOCK: Final = 64  # turns that are also remembered together
-FEW: Final = 8  # messages at a loop's beginning, from which on its rest is remembered
 _LARGE: Final = 200  # parts of a value that is compared by what is in it
 _NOTHING: Final = object()  # no message before or after
 
@@ -125,7 +123,7 @@ class Place:
 class Turns:
     """A run of turns: what it read, what it left behind, and its text."""
 
-    __slots__ = ("certain", "ended", "items", "place", "reads", "segment", "usable", "writes")
+    __slots__ = ("certain", "ended", "halves", "items", "place", "reads", "segment", "usable", "writes")
 
     def __init__(self, items: list[Any], segment: Segment) -> None:
         self.items = items
@@ -135,6 +133,7 @@ class Turns:
         self.writes: dict[tuple[Any, ...], Any] = {}
         self.usable = self.certain = True
         self.ended = False
+        self.halves: tuple[Turns, Turns] | None = None
 
     def then(self, other: Turns, size: int, segments: Segments) -> Turns:
         """This run of ``size`` turns and the one right after it, as one; the caller sets ``items``."""
@@ -189,15 +188,13 @@ class Turns:
 
 
 class Memory:
-    """What is remembered of one loop of a template."""
+    """What is remembered of one loop of a template: runs of turns by the identity of their first message.
+
+    At place ``k`` stands the run of ``2 ** k`` turns, so a loop of n turns is put together from O(log n).
+    """
 
     def __init__(self) -> None:
-        self.single: dict[int, Turns] = {}
-        self.blocks: dict[int, Turns] = {}
-        self.beginning: Turns | None = None
-        self.followed: object = None
-        self.endings: dict[int, Turns] = {}
-        self.ended: tuple[list[Any], dict[int, int]] = ([], {})
+        self.runs: dict[int, list[Turns]] = {}
 
 
 class Followed(dict[str, Any]):
@@ -331,10 +328,13 @@ class _Loop(Loop):
 
 
 class Track:
-    """What one render follows. ``memories`` outlasts it; ``messages`` are known by their identity."""
+    """What one render follows. ``memories`` outlasts it; ``messages`` has a number for each, by its identity.
+
+    Messages that follow each other have numbers that do.
+    """
 
     def __init__(
-        self, memories: dict[tuple[int, int], Memory], segments: Segments, messages: set[int]
+        self, memories: dict[tuple[int, int], Memory], segments: Segments, messages: Mapping[int, int]
     ) -> None:
         self.memories = memories
         self.segments = segments
@@ -416,11 +416,9 @@ class Track:
 
     # Whether a run of turns would do the same
 
-    def matches(
-        self, turns: Turns, scope: Followed, start: int, items: list[Any], size: int | None = None
-    ) -> bool:
-        length = len(turns.items) if size is None else size
-        if not turns.usable or not turns.place.fits(start, length, items):
+    def matches(self, turns: Turns, scope: Followed, start: int, items: list[Any]) -> bool:
+        length = len(turns.items)
+        if not turns.usable or start + length > len(items) or not turns.place.fits(start, length, items):
             return False
         for key, value in turns.reads.items():
             if isinstance(value, Within):
@@ -685,75 +683,32 @@ class Fold:
         self._bind, self._turn = bind, turn
 
     def run(self, given: Scope, out: list[Any], items: list[Any]) -> bool:
-        track, memory = self._track, self._memory
-        scope = Followed(given, track)
+        scope = Followed(given, self._track)
         at, ended = 0, False
-        beginning = memory.beginning
-        if beginning is not None and self._begins(beginning, scope, items):
-            track.apply(beginning, scope, out)
-            at, ended = len(beginning.items), beginning.ended
-        else:
-            beginning = None
-        done: list[tuple[Turns, int]] = []
+        done: list[Turns] = []
         try:
             while at < len(items):
-                turns, size = self._ending(scope, at, items), len(items) - at
-                if turns is None:
-                    turns = self._known(scope, at, items)
-                    size = 1 if turns is None else len(turns.items)
+                turns = self._known(scope, at, items)
                 if turns is None:
                     turns = self.take(scope, at, items, out)
                 else:
-                    track.apply(turns, scope, out)
-                done.append((turns, at))
-                at += size
+                    self._track.apply(turns, scope, out)
+                done.append(turns)
+                at += len(turns.items)
                 ended = ended or turns.ended
         except Broken:
-            return ended
-        self._remember_beginning(beginning, done, items)
-        if beginning is None:
-            self._remember_endings(done, items)
+            pass
+        self._remember(done)
         return ended
 
-    def _begins(self, turns: Turns, scope: Followed, items: list[Any]) -> bool:
-        """Whether the loop begins as it did before: by the same messages, with the same one after them."""
-        size = len(turns.items)
-        return (
-            size < len(items)
-            and items[size] is self._memory.followed
-            and self._track.matches(turns, scope, 0, items)
-            and turns.items == items[:size]
-        )
-
-    def _ending(self, scope: Followed, at: int, items: list[Any]) -> Turns | None:
-        """All turns that are left, where the same messages were left before."""
-        turns = self._memory.endings.get(id(items[at]))
-        if turns is None:
-            return None
-        before, places = self._memory.ended
-        place = places[id(items[at])]
-        if len(before) - place != len(items) - at or before[place] is not items[at]:
-            return None
-        same_messages = self._fits(turns, scope, at, items) and before[place:] == items[at:]
-        return turns if same_messages else None
-
-    def _fits(self, turns: Turns, scope: Followed, at: int, items: list[Any]) -> bool:
-        return self._track.matches(turns, scope, at, items, len(items) - at)
-
     def _known(self, scope: Followed, at: int, items: list[Any]) -> Turns | None:
-        key = id(items[at])
-        block = self._memory.blocks.get(key)
-        if block is not None:
-            size = len(block.items)
+        """The longest run of turns from here on that would do what it did before."""
+        for turns in reversed(self._memory.runs.get(id(items[at]), ())):
             if (
-                at + size <= len(items)
-                and block.items == items[at : at + size]
-                and self._track.matches(block, scope, at, items)
+                self._track.matches(turns, scope, at, items)
+                and turns.items == items[at : at + len(turns.items)]
             ):
-                return block
-        single = self._memory.single.get(key)
-        if single is not None and single.items[0] is items[at]:
-            return single if self._track.matches(single, scope, at, items) else None
+                return turns
         return None
 
     def take(self, scope: Followed, at: int, items: list[Any], out: list[Any]) -> Turns:
@@ -788,52 +743,37 @@ class Fold:
         record.segment = replace(track.segments.of(text), text=text)
         out.append(record.segment)
         track.certain = track.certain and record.certain
-        self._memory.single[id(items[at])] = record
+        self._memory.runs[id(items[at])] = [record]
         return record
 
-    def _remember_endings(self, done: list[tuple[Turns, int]], items: list[Any]) -> None:
-        """What is left of the loop from some of its first messages on: for loops from the last one back."""
-        ending: Turns | None = None
-        self._memory.endings, places = {}, {}
-        for turns, at in reversed(done):
-            size = len(turns.items)
-            ending = turns if ending is None else turns.then(ending, size, self._track.segments)
-            if not ending.usable:
-                break
-            if at < FEW:
-                self._memory.endings[id(items[at])] = ending
-                places[id(items[at])] = at
-        self._memory.ended = (items, places) if places else ([], {})
+    def _remember(self, done: Sequence[Turns]) -> None:
+        """Two runs side by side become one of twice as many turns, as digits carry when one counts up."""
+        carried: list[Turns] = []
+        for turns in done:
+            carried.append(turns)
+            while len(carried) > 1 and (both := self._both(carried[-2], carried[-1])) is not None:
+                carried[-2:] = [both]
 
-    def _remember_beginning(
-        self, beginning: Turns | None, done: list[tuple[Turns, int]], items: list[Any]
-    ) -> None:
-        """The beginning of the loop up to its last message, and blocks of turns."""
-        segments = self._track.segments
-        whole, size = beginning, len(beginning.items) if beginning is not None else 0
-        singles: list[Turns] = []
-        for place, (turns, at) in enumerate(done):
-            after = done[place + 1][1] if place + 1 < len(done) else len(items)
-            if after >= len(items) or not turns.usable:
-                break
-            whole = turns if whole is None else whole.then(turns, size, segments)
-            size = after
-            singles = [*singles, turns] if after - at == 1 else []
-            if len(singles) == BLOCK:
-                self._add_block(singles)
-                singles = []
-        if whole is not None and whole.usable and size > 1:
-            whole.items = items[:size]
-            self._memory.beginning = whole
-            self._memory.followed = items[size]
-
-    def _add_block(self, singles: list[Turns]) -> None:
-        block = singles[0]
-        for size, turns in enumerate(singles[1:], 1):
-            block = block.then(turns, size, self._track.segments)
-        block.items = [turns.items[0] for turns in singles]
-        if block.usable:
-            self._memory.blocks[id(block.items[0])] = block
+    def _both(self, left: Turns, right: Turns) -> Turns | None:
+        """The run of both; None where the two are no halves of one."""
+        size = len(left.items)
+        if size != len(right.items) or not left.usable or not right.usable:
+            return None
+        number = self._track.messages
+        one, other = number.get(id(left.items[0]), -1), number.get(id(right.items[0]), -1)
+        forward = other - one == size and one % (2 * size) == 0
+        backward = one - other == size and (one + 1) % (2 * size) == 0  # a loop from the last message back
+        if not forward and not backward:
+            return None
+        runs = self._memory.runs[id(left.items[0])]
+        level = size.bit_length()
+        if len(runs) > level and runs[level].halves == (left, right):
+            return runs[level]
+        both = left.then(right, size, self._track.segments)
+        both.items = left.items + right.items
+        both.halves = left, right
+        runs[level:] = [both]
+        return both
 
 
 def _handed_on(value: Any, record: Turns, track: Track) -> Any:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.special import PromptTokenizer
 
 _KEPT: Final = 64  # characters of an end that are worth no cut
+_SEAMS: Final = (
+    1_024  # short texts that are remembered: what stands between messages is nearly always the same
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +45,33 @@ class Segments:
         self._prompts = prompts
         self._mark = mark
         self.empty = Segment("")
+        self._short: dict[str, Segment] = {"": self.empty}
+        self._counts: dict[str, int] = {"": 0}
 
     def of(self, text: str) -> Segment:
         """The piece of a text."""
-        if not text:
-            return self.empty
+        known = self._short.get(text)
+        if known is not None:
+            return known
         found = self._of(text)
-        return replace(found, is_marked=True) if self._mark is not None and self._mark in text else found
+        if self._mark is not None and self._mark in text:
+            found = replace(found, is_marked=True)
+        if len(text) <= _KEPT:
+            if len(self._short) > _SEAMS:
+                self._short = {"": self.empty}
+            self._short[text] = found
+        return found
+
+    def _count(self, text: str) -> int:
+        """The count of a text without special tokens."""
+        count = self._counts.get(text)
+        if count is None:
+            count = self._prompts.count_plain(text)
+            if len(text) <= _KEPT:
+                if len(self._counts) > _SEAMS:
+                    self._counts = {"": 0}
+                self._counts[text] = count
+        return count
 
     def _of(self, text: str) -> Segment:
         start, end = text[:_KEPT], text[-_KEPT:]
@@ -102,7 +125,7 @@ class Segments:
         if not middle.is_cut:
             marked = middle.is_marked
             if left.is_cut and right.is_cut:
-                count = left.count + self._prompts.count_plain(middle.head) + right.count
+                count = left.count + self._count(middle.head) + right.count
                 return Segment(
                     left.head, count, right.tail, is_cut=True, start=start, end=end, is_marked=marked
                 )
@@ -115,10 +138,10 @@ class Segments:
             )
         head, count, tail = middle.head, middle.count, middle.tail
         if left.is_cut:
-            count += left.count + self._prompts.count_plain(head)
+            count += left.count + self._count(head)
             head = left.head
         if right.is_cut:
-            count += self._prompts.count_plain(tail) + right.count
+            count += self._count(tail) + right.count
             tail = right.tail
         return Segment(head, count, tail, is_cut=True, start=start, end=end, is_marked=middle.is_marked)
 
@@ -139,5 +162,5 @@ class Segments:
         """The count of a piece that is the whole prompt."""
         if not segment.is_cut:
             return self._prompts.count(segment.head)
-        count = self._prompts.count_plain
+        count = self._count
         return count(segment.head) + segment.count + count(segment.tail)

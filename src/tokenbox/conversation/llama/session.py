@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.compose.requests import By, Count
 from tokenbox.content.message import Message, Object, thaw
@@ -13,12 +14,12 @@ from tokenbox.conversation.llama.fold import Following, History, NotLocal, Track
 from tokenbox.conversation.llama.prompt import COSTLESS, begun_by, behind, can_be_sent, ending, read_message
 from tokenbox.conversation.llama.run import Program, Run
 from tokenbox.conversation.llama.segments import Segment, Segments
-from tokenbox.conversation.pieces import MEDIA
+from tokenbox.conversation.pieces import MEDIA, request_of
 from tokenbox.conversation.sent import SOME_DAY, only_days, without_media
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from tokenbox.content.items import Item
     from tokenbox.conversation.llama.fold import Memory
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from tokenbox.conversation.template_format import LlamaFormat
 
     Memories = dict[tuple[int, int], Memory]
+
+_GAPS: Final = 64  # messages that left from among others, until all are numbered anew
 
 
 @dataclass(slots=True)
@@ -40,35 +43,56 @@ class _Said:
 
 @dataclass(slots=True)
 class _Held:
-    """One item of the conversation."""
+    """One item of the conversation. ``at``: the number of its first message among all there were."""
 
     item: Item
     said: list[_Said]
     media: int
+    at: int
     bound: int | None = None
     gone: bool = False
 
 
 class _Line:
-    """The messages of a request, one after another."""
+    """The messages of a request, one after another; ``owners``: the numbers of their items, which rise."""
 
-    def __init__(self, held: Iterable[_Held]) -> None:
-        self.held: list[_Held] = []
+    def __init__(self) -> None:
+        self.owners: list[int] = []
         self.said: list[_Said] = []
         self.messages: list[dict[str, Any]] = []
-        self.ids: set[int] = set()
-        self.media = 0
-        self.verbatim = True
-        for one in held:
-            self.add(one)
+        self.media = self.changed = 0
 
-    def add(self, held: _Held) -> None:
-        self.held.append(held)
+    def add(self, number: int, held: _Held) -> None:
+        self.owners += [number] * len(held.said)
         self.said += held.said
         self.messages += [said.final for said in held.said]
-        self.ids.update(id(said.final) for said in held.said)
-        self.media += held.media
-        self.verbatim = self.verbatim and held.item.verbatim
+        self.count(held, 1)
+
+    def count(self, held: _Held, times: int) -> None:
+        self.media += times * held.media
+        self.changed += times * (not held.item.verbatim)
+
+    def with_(self, changes: Mapping[int, tuple[_Held, _Held | None]]) -> _Line:
+        """Another line, where items have become others, or have left. What did not change is copied whole."""
+        made = _Line()
+        made.media, made.changed = self.media, self.changed
+        at = 0
+        for number in sorted(changes):
+            before, after = changes[number]
+            first = bisect_left(self.owners, number, at)
+            made.take(self, at, first)
+            at = first + len(before.said)
+            made.count(before, -1)
+            if after is not None:
+                made.add(number, after)
+        made.take(self, at, len(self.owners))
+        return made
+
+    def take(self, other: _Line, first: int, end: int) -> None:
+        if first < end:
+            self.owners += other.owners[first:end]
+            self.said += other.said[first:end]
+            self.messages += other.messages[first:end]
 
 
 class LlamaSession:
@@ -87,9 +111,10 @@ class LlamaSession:
         self._memories: dict[tuple[Any, ...], Memories] = {}
         self._frames: dict[tuple[Any, ...], Prepared] = {}
         self._pairs: dict[tuple[int, int], tuple[_Said, _Said, dict[str, Any]]] = {}
+        self._numbers: dict[int, int] = {}
         self._head: list[_Held] = []
         self._held: dict[int, _Held] = {}
-        self._line: _Line | None = None
+        self._line = _Line()
         self._bounded = 0
         self._unbounded: list[_Held] = []
         self._tools: tuple[Object, ...] = ()
@@ -107,61 +132,86 @@ class LlamaSession:
         self._asked = asked
         try:
             held = [self._hold(item) for item in head]
+            others = {number: self._hold(one.item) for number, one in self._held.items()}
         except Exception:
             self._asked = before
             raise
-        self._head, self._tools = held, tuple(tools)
+        self._head, self._held, self._tools = held, others, tuple(tools)
         self._fields = Object() if fields is None else fields
         self._costless = COSTLESS.issuperset(given)
-        self._frames, self._memories = {}, {}
-        for other in self._held.values():
-            other.said = self._hold(other.item).said
-        self._bounded, self._unbounded = 0, [*self._head, *self._held.values()]
-        for other in self._unbounded:
-            other.bound = None
-        self._line = self._count = None
+        self._frames, self._memories, self._pairs = {}, {}, {}
+        self._bounded, self._unbounded = 0, [*held, *others.values()]
+        self._set_line()
+
+    def _set_line(self) -> None:
+        """The line of all that is here; its messages are numbered anew."""
+        self._line, self._numbers = _Line(), {}
+        at = -sum(len(held.said) for held in self._head)
+        head = enumerate(self._head, -len(self._head))
+        for number, held in (*head, *self._held.items()):
+            held.at = at
+            at += len(held.said)
+            self._line.add(number, held)
+            self._number(held)
+        self._count = None
 
     def add(self, number: int, item: Item) -> None:
-        held = self._hold(item)
+        last = next(reversed(self._held.values()), None)
+        held = self._hold(item, 0 if last is None else last.at + len(last.said))
         self._held[number] = held
         self._unbounded.append(held)
-        if self._line is not None:
-            self._line.add(held)
+        self._line.add(number, held)
+        self._number(held)
         self._count = None
 
     def replace(self, number: int, item: Item) -> None:
-        held = self._hold(item)
-        self._forget(self._held[number])
-        self._held[number] = held
+        before = self._held[number]
+        held = self._held[number] = self._hold(item, before.at)
         self._unbounded.append(held)
-        self._line = self._count = None
+        self._line = self._line.with_({number: (before, held)})
+        self._forget(before)
+        self._number(held)
+        self._count = None
 
     def remove(self, numbers: Collection[int]) -> None:
-        for number in numbers:
-            self._forget(self._held.pop(number))
-        self._line = self._count = None
+        gone = {number: self._held.pop(number) for number in numbers}
+        self._line = self._line.with_({number: (held, None) for number, held in gone.items()})
+        for held in gone.values():
+            self._forget(held)
+        self._count = None
+        if self._held:
+            first, last = next(iter(self._held.values())), next(reversed(self._held.values()))
+            if last.at + len(last.said) - first.at > 2 * len(self._line.said) + _GAPS:
+                self._set_line()
 
     def count(self) -> Count:
+        if self._count is None and self.follows:
+            try:
+                self._count = self._followed(self._line)
+            except NotLocal:
+                self.follows = False
         if self._count is None:
-            if self._line is None:
-                self._line = _Line([*self._head, *self._held.values()])
-            self._count = self._counted(self._line, whole=True)
+            self._count = self._format.count_request(self._request({}))
         return self._count
 
     def total_with(self, changes: Mapping[int, Item | None]) -> int:
         if not changes:
             return self.count().total
-        others = {number: self._hold(item) for number, item in changes.items() if item is not None}
-        here = [
-            others.get(number, held)
-            for number, held in self._held.items()
-            if number in others or number not in changes
-        ]
+        here = self._held
+        others = {n: self._hold(item, here[n].at) for n, item in changes.items() if item is not None}
+        line = self._line.with_({number: (here[number], others.get(number)) for number in changes})
+        for held in others.values():
+            self._number(held)
         try:
-            return self._counted(_Line([*self._head, *here])).total
+            if self.follows:
+                now = self._format.now() or SOME_DAY
+                return self._total(line, self._asked, now)[0] + line.media * MEDIA
+        except NotLocal:
+            self.follows = False
         finally:
             for held in others.values():
                 self._forget(held)
+        return self._format.count_request(self._request(changes)).total
 
     def size(self, number: int) -> int:
         return self.cost(self._held[number].item)
@@ -174,19 +224,26 @@ class LlamaSession:
         held.gone = True
         self._bounded -= held.bound or 0
         for said in held.said:
+            self._numbers.pop(id(said.final), None)
             for memories in self._memories.values():
                 for memory in memories.values():
-                    memory.single.pop(id(said.final), None)
-                    memory.blocks.pop(id(said.final), None)
+                    memory.runs.pop(id(said.final), None)
+        for _, _, merged in self._pairs.values():
+            self._numbers.pop(id(merged), None)
         self._pairs.clear()
+
+    def _number(self, held: _Held) -> None:
+        """Neighbours have numbers that follow each other, by which their turns are put together."""
+        for place, said in enumerate(held.said):
+            self._numbers[id(said.final)] = held.at + place
 
     # One message
 
-    def _hold(self, item: Item) -> _Held:
+    def _hold(self, item: Item, at: int = 0) -> _Held:
         media = sum(len(message.media) for message in item.messages)
         messages = without_media(item.messages)[0] if media else item.messages
         said = [self._say(message) for message in messages] if self.follows else []
-        return _Held(item, said, media)
+        return _Held(item, said, media, at)
 
     def _say(self, message: Message) -> _Said:
         given = message.to_dict(declared=False)
@@ -199,32 +256,15 @@ class LlamaSession:
 
     # The whole
 
-    def _counted(self, line: _Line, *, whole: bool = False) -> Count:
-        """The count of these messages; ``whole``, if they are all that is here."""
-        if self.follows:
-            try:
-                return self._followed(line, whole=whole)
-            except NotLocal:
-                self.follows = False
-        return self._format.count_request(self._request([held.item for held in line.held]))
+    def _request(self, changes: Mapping[int, Item | None]) -> Request:
+        shown = (changes.get(number, held.item) for number, held in self._held.items())
+        here = [item for item in shown if item is not None]
+        return request_of([*(held.item for held in self._head), *here], self._tools, self._fields)
 
-    def _request(self, items: Sequence[Item]) -> Request:
-        return Request(
-            tuple(message for item in items for message in item.messages),
-            self._tools,
-            fields=self._fields,
-            places=tuple(place for place, item in enumerate(items) for _ in item.messages),
-            verbatim=all(item.verbatim for item in items),
-            raw=tuple(item.raw for item in items if not item.verbatim),
-        )
-
-    def _followed(self, line: _Line, *, whole: bool) -> Count:
+    def _followed(self, line: _Line) -> Count:
         now = self._format.now()
         total, certain = self._total(line, self._asked, now or SOME_DAY)
-        if not whole:  # only the total is asked for
-            total += line.media * MEDIA
-            return Count(total, exact=False, at_most=total, by=By.TEMPLATE)
-        proven = certain and self._format.exact and self._costless and line.verbatim and not line.media
+        proven = certain and self._format.exact and self._costless and not line.changed and not line.media
         exact = proven and can_be_sent([said.given for said in line.said[-2:]])
         if exact:
             others = self._format.others(self._asked, now)
@@ -255,15 +295,14 @@ class LlamaSession:
         continued, opened = ending([last.read] if last else [], asked)
         begun = None if continued is None or last is None else begun_by(last.read, continued)
         shown = self._messages(line, len(line.said) - (continued is not None and last is not None))
-        ids = line.ids
-        pieces, run = self._pieces(prepared, shown, ids, now, memories, opened=opened)
+        pieces, run = self._pieces(prepared, shown, now, memories, opened=opened)
         segment = self._finished(self._trimmed(pieces), opened=opened)
         if begun is not None:
 
             def opening() -> str:
                 """Both renders are made anew, so that both go by what is remembered now."""
-                without = self._pieces(prepared, shown, ids, now, memories, opened=False)[0]
-                opened = self._pieces(prepared, shown, ids, now, memories, opened=True)[0]
+                without = self._pieces(prepared, shown, now, memories, opened=False)[0]
+                opened = self._pieces(prepared, shown, now, memories, opened=True)[0]
                 found = _difference(without, opened)
                 if found is not None:
                     return found
@@ -280,14 +319,13 @@ class LlamaSession:
         self,
         prepared: Prepared,
         messages: list[dict[str, Any]],
-        ids: set[int],
         now: dt.datetime,
         memories: Memories,
         *,
         opened: bool,
     ) -> tuple[list[str | Segment], Run]:
         run = Run(now)
-        run.track = Track(memories, self._segments, ids)
+        run.track = Track(memories, self._segments, self._numbers)
         variables = {**prepared.variables, "messages": History(messages, run.track)}
         if opened:
             variables["add_generation_prompt"] = True
@@ -304,7 +342,7 @@ class LlamaSession:
                 both = self._template.sent([said[0].read, said[1].read])
                 self._pairs[key] = said[0], said[1], self._final(both[0])
             merged = self._pairs[key][2]
-            line.ids.add(id(merged))
+            self._numbers[id(merged)] = -1
             return [merged, *line.messages[2:size]]
         return line.messages[:size]
 
