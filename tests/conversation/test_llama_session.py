@@ -53,6 +53,30 @@ LOOKS_BACK = """
 {%- endfor %}
 {%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}
 """
+# Keeps places in the list, and looks at neighbours by their places, as GLM and MiniMax do.
+KEEPS_PLACES = """
+{%- set ns = namespace(asked=-1, said=-1) %}
+{%- for m in messages %}
+    {%- if m.role == 'user' %}{% set ns.asked = loop.index0 -%}{% endif %}
+    {%- if m.role == 'assistant' %}{% set ns.said = loop.index -%}{% endif %}
+{%- endfor %}
+{%- for m in messages %}
+    {{- '<|im_start|>' + m.role + '\n' }}
+    {%- if loop.index0 > ns.asked and m.reasoning_content %}{{- m.reasoning_content }}{%- endif %}
+    {%- if loop.index == ns.said %}{{- '(last)' }}{%- endif %}
+    {%- if loop.first or messages[loop.index0 - 1].role != m.role %}{{- '(other)' }}{%- endif %}
+    {%- if loop.last or messages[loop.index0 + 1].role != 'tool' %}{{- '(end)' }}{%- endif %}
+    {{- m.content + '<|im_end|>\n' }}
+{%- endfor %}
+{%- set ns2 = namespace(at=0) %}
+{%- for m in messages[1:] %}
+    {%- set ns2.at = loop.index0 %}
+    {%- if messages[ns2.at].role == messages[loop.index0].role %}{{- '(same)' ~ m.role }}{%- endif %}
+    {%- if messages[loop.index0 - 1].role == 'tool' %}{{- '(two back)' }}{%- endif %}
+{%- endfor %}
+{{- ns.asked ~ ' ' ~ ns2.at }}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}{%- endif %}
+"""
 # Changes a list of its own from turn to turn, which is not followed.
 KEEPS_A_LIST = """
 {%- set said = [] %}
@@ -61,7 +85,12 @@ KEEPS_A_LIST = """
     {{- '<|im_start|>' + message.role + '\\n' + message.content + ' ' ~ said|length ~ '<|im_end|>\\n' }}
 {%- endfor %}
 """
-OWN = {**models.TEMPLATES, "looks back": LOOKS_BACK, "keeps a list": KEEPS_A_LIST}
+OWN = {
+    **models.TEMPLATES,
+    "looks back": LOOKS_BACK,
+    "keeps places": KEEPS_PLACES,
+    "keeps a list": KEEPS_A_LIST,
+}
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +185,10 @@ def test_with_every_template_of_the_corpus(request: pytest.FixtureRequest, model
     assert sum(followed.values()) >= 0.85 * len(followed), followed
 
 
-def test_only_what_is_new_is_rendered(model: models.Model, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["looks back", "keeps places"])
+def test_only_what_is_new_is_rendered(
+    name: str, model: models.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from tokenbox.conversation.llama import fold  # noqa: PLC0415  # its turns are counted
 
     taken: list[int] = []
@@ -166,8 +198,16 @@ def test_only_what_is_new_is_rendered(model: models.Model, monkeypatch: pytest.M
         taken.append(at)
         return take(self, scope, at, items, out)
 
+    put: list[int] = []
+    apply = fold.Track.apply
+
+    def applying(self: Any, *given: Any) -> None:  # noqa: ANN401  # as it is
+        put.append(1)
+        apply(self, *given)
+
     monkeypatch.setattr(fold.Fold, "take", counting)
-    session = ChatFormat.open(model.gguf, template=LOOKS_BACK).session()
+    monkeypatch.setattr(fold.Track, "apply", applying)
+    session = ChatFormat.open(model.gguf, template=OWN[name]).session()
     chance = random.Random(1)
     items = [item for n in range(100) for item in read_items(exchange(chance, n))]
     for number, item in enumerate(items):
@@ -177,8 +217,16 @@ def test_only_what_is_new_is_rendered(model: models.Model, monkeypatch: pytest.M
         taken.clear()
         session.add(number, item)
         session.count()
-        # Two loops, and where the last message is an answer, once more with what opens one.
-        assert len(taken) <= 12
+        # Two or three loops, and where the last message is an answer, once more with what opens one.
+        assert len(taken) <= 15
+    for gone in (37, 38, 101):  # the beginning leaves: what stays was rendered before
+        taken.clear()
+        put.clear()
+        first = next(number for number in range(gone, len(items)) if items[number].role.value == "user")
+        session.remove([number for number in range(first) if number in session.numbers])
+        session.count()
+        assert len(taken) <= 15
+        assert len(put) <= 100
 
 
 def test_an_error_leaves_a_session_as_it_was(model: models.Model) -> None:

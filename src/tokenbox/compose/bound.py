@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 PER_REQUEST: Final = 2_048
 """The system prompt that a template has of its own, the date, and what primes the reply."""
+PUBLISHED: Final = {"o200k_base": 256, "cl100k_base": 256}
+"""The same where the vocabulary tells who serves it: OpenAI's published 3, or 93 of gpt-oss's own template."""
 PER_TOOLS: Final = 2_048
 """How a template tells a model to call tools or to answer in a form."""
 SHOWN: Final = 2
@@ -58,6 +60,8 @@ class Bound:
 
     def __init__(self, tokenizer: Tokenizer | None) -> None:
         self._tokenizer = tokenizer if tokenizer is not None and tokenizer.identity.exact else None
+        name = None if self._tokenizer is None else self._tokenizer.identity.name
+        self._per_request = PUBLISHED.get(name or "", PER_REQUEST)
 
     def request(self, request: Request) -> int:
         """The bound of the whole."""
@@ -70,7 +74,7 @@ class Bound:
         has_form = bool(request.tools or request.fields)
         raw = sum(self.value(item, media=True) for item in request.raw)
         tools = SHOWN * sum(map(self.value, request.tools))
-        return PER_REQUEST + PER_TOOLS * has_form + raw + tools + self.value(request.fields)
+        return self._per_request + PER_TOOLS * has_form + raw + tools + self.value(request.fields)
 
     def message(self, message: Message) -> int:
         content = message.content

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.compose.bound import Bound
+from tokenbox.compose.remembered import COUNTS
 from tokenbox.compose.requests import By, Count
 from tokenbox.content.message import Message, thaw
 from tokenbox.conversation.counting import CountsMessages
@@ -109,6 +110,10 @@ class TemplateFormat(CountsMessages):
     def count_prompt(self, text: str) -> int:
         """The tokens of a rendered prompt."""
         return self._vocabulary.prompts.count(text)
+
+    def count_text(self, text: str) -> int:
+        """The tokens of a text, as the bound of a request counts it, too."""
+        return COUNTS.each(self._vocabulary.tokenizer, [text])[0]
 
     def message_sizes(self, messages: Sequence[MessageLike]) -> list[int]:
         """What each message counts by itself, with its markers, where it can stand by itself."""

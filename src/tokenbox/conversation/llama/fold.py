@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from tokenbox.conversation.llama.run import (
     MISSING,
@@ -64,6 +64,13 @@ class Within:
 
 
 _ANY: Final = Within(-math.inf, math.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """In place of a number that was set to a place in the loop: how far behind the first of these turns."""
+
+    behind: int
 
 
 class Place:
@@ -150,7 +157,8 @@ class Turns:
             bounds = value if isinstance(value, Within) else None
             written = key[1:] if bounds else key
             if written in first.writes:
-                same_start = bounds is None or first.place.start is not None
+                known_place = isinstance(first.writes[written], Placed) == (bounds is not None)
+                same_start = known_place or first.place.start is not None
                 self.usable = self.usable and same_start and first.writes[written] is not _OPAQUE
                 continue
             found = value
@@ -166,7 +174,10 @@ class Turns:
             self.reads[key] = found
         self.writes = first.writes
         if second.writes and any(first.writes.get(k, MISSING) is not v for k, v in second.writes.items()):
-            self.writes = {**first.writes, **second.writes}
+            later = {
+                k: Placed(v.behind + size) if isinstance(v, Placed) else v for k, v in second.writes.items()
+            }
+            self.writes = {**first.writes, **later}
         self._find_place(first, second, size)
 
     def _find_place(self, first: Turns, second: Turns, shift: int) -> None:
@@ -278,6 +289,7 @@ class History(list[Any]):
 
     def __init__(self, given: list[Any], track: Track) -> None:
         super().__init__(given)
+        self.plain = given
         self.track = track
         self.key = track.add_history(self)
 
@@ -343,6 +355,7 @@ class Track:
         self.caught = 0
         self.certain = True
         self.its_own: list[Any] = []
+        self.items: list[Any] | None = None
         self._keys = 0
         self._times: dict[int, int] = {}
         self.spaces: dict[int, Space] = {}
@@ -352,7 +365,12 @@ class Track:
 
     def note(self, key: tuple[Any, ...], value: Any) -> None:
         record = self.record
-        if record is None or (key[1:] if isinstance(value, Within) else key) in record.writes:
+        if record is None:
+            return
+        own = record.writes.get(key[1:] if isinstance(value, Within) else key, MISSING)
+        if own is not MISSING:
+            if isinstance(own, Placed):  # what the turn does goes by its place
+                record.usable = False
             return
         if isinstance(value, Within):
             record.reads[key] = record.reads.get(key, _ANY).both(value)
@@ -444,10 +462,14 @@ class Track:
             return size
         if kind == "any":
             return size > 0
+        if kind == "loop":
+            return history.plain is self.items
         return list.__getitem__(history, key[2]) if -size <= key[2] < size else MISSING
 
-    def apply(self, turns: Turns, scope: Followed, out: list[Any]) -> None:
+    def apply(self, turns: Turns, scope: Followed, start: int, out: list[Any]) -> None:
         for key, value in turns.writes.items():
+            if isinstance(value, Placed):
+                value = start + value.behind  # noqa: PLW2901  # as it was set
             if key[0] == "v":
                 dict.__setitem__(scope, key[1], value)
             else:
@@ -568,6 +590,60 @@ class Following(Compiler):
 
         return outcome
 
+    def _place_statement(self, node: Node, assign: Statement) -> Statement:
+        """A field of a namespace set to a place in the loop: from another place on, the turns set another."""
+        field, key = cast("Node", node.parts[0]).nodes()
+        owner, name = self.expression(field), key.name
+
+        def place_it(run: Run, env: Scope, out: list[Any]) -> None:
+            record = None if run.track is None else run.track.record
+            if record is None:
+                assign(run, env, out)
+                return
+            space, place = owner(run, env), record.place
+            record.place = Place()
+            try:
+                assign(run, env, out)
+                start = record.place.start
+            finally:
+                place, record.place = record.place, place
+            key = ("n", space.key, name) if isinstance(space, Space) else None
+            if key is None or start is None or type(record.writes.get(key)) is not int:
+                record.place.take(place)
+            else:
+                record.writes[key] = Placed(record.writes[key] - start)
+
+        return place_it
+
+    def _item(self, node: Node) -> Expression:
+        """The message before or after, by its place in the list that the loop goes through."""
+        load = super()._item(node)
+        owner, key = node.nodes()
+        if owner.kind != "name" or not _is_place(key):
+            return load
+        given, place = self.expression(owner), self.expression(key)
+
+        def beside(run: Run, env: Scope) -> Any:
+            track = run.track
+            record = None if track is None else track.record
+            found = None if record is None else given(run, env)
+            if track is None or record is None or not isinstance(found, History):
+                return load(run, env)
+            read, record.place = record.place, Place()
+            try:
+                at, start = place(run, env), record.place.start
+            finally:
+                record.place = read
+            items = found.plain
+            near = start is not None and at - start in {-1, 1} and 0 <= at < len(items)
+            if not near or start is None or items is not track.items:
+                return load(run, env)
+            track.note(("loop", found.key), True)  # noqa: FBT003  # that it is the list of the loop
+            read.read("previtem" if at < start else "nextitem", items, start)
+            return items[at]
+
+        return beside
+
     def _list(self, node: Node) -> Expression:
         return _making(super()._list(node))
 
@@ -577,6 +653,9 @@ class Following(Compiler):
     def _set_statement(self, node: Node) -> Statement:
         assign = super()._set_statement(node)
         target, given, _ = node.parts
+        is_member = target.kind == "member"  # type: ignore[attr-defined]
+        if is_member and given is not None and _is_place(given):  # type: ignore[arg-type]
+            return self._place_statement(node, assign)
         if target.kind != "name" or given is None or not _is_index(given):  # type: ignore[attr-defined, arg-type]
             return assign
         name, value = target.name, self.expression(given)  # type: ignore[attr-defined, arg-type]
@@ -684,6 +763,7 @@ class Fold:
 
     def run(self, given: Scope, out: list[Any], items: list[Any]) -> bool:
         scope = Followed(given, self._track)
+        self._track.items = items
         at, ended = 0, False
         done: list[Turns] = []
         try:
@@ -692,7 +772,7 @@ class Fold:
                 if turns is None:
                     turns = self.take(scope, at, items, out)
                 else:
-                    self._track.apply(turns, scope, out)
+                    self._track.apply(turns, scope, at, out)
                 done.append(turns)
                 at += len(turns.items)
                 ended = ended or turns.ended

@@ -218,6 +218,15 @@ def member(run: Run, owner: Any, key: Any) -> Any:
     return found
 
 
+def items_of(owner: Any) -> list[Any]:
+    """The items to go through; of a history, which cannot change meanwhile, its own list."""
+    plain: list[Any] | None = getattr(owner, "plain", None)
+    if plain is None:
+        return list(owner)
+    owner.track.forget()
+    return plain
+
+
 def item_at(owner: Any, place: int, default: Any) -> Any:
     follow = getattr(owner, "at", None)
     if follow is not None:
@@ -423,7 +432,7 @@ class Compiler:
                 single = bind.single
                 chosen = list(found) if single else list(found.items())
             elif isinstance(found, list | tuple):
-                chosen = list(found)
+                chosen = items_of(found)
             elif isinstance(found, Undefined):
                 chosen = []
             else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.compose.requests import By, Count
-from tokenbox.content.message import Message, Object, thaw
+from tokenbox.content.message import Message, Object, Role, thaw
 from tokenbox.content.request import Request
 from tokenbox.conversation.llama.families import RETURN, no_return
 from tokenbox.conversation.llama.fold import Following, History, NotLocal, Track
@@ -112,6 +112,7 @@ class LlamaSession:
         self._frames: dict[tuple[Any, ...], Prepared] = {}
         self._pairs: dict[tuple[int, int], tuple[_Said, _Said, dict[str, Any]]] = {}
         self._numbers: dict[int, int] = {}
+        self._around: dict[Role, int] = {}
         self._head: list[_Held] = []
         self._held: dict[int, _Held] = {}
         self._line = _Line()
@@ -184,6 +185,11 @@ class LlamaSession:
             if last.at + len(last.said) - first.at > 2 * len(self._line.said) + _GAPS:
                 self._set_line()
 
+    @property
+    def numbers(self) -> Collection[int]:
+        """Of the items that are here."""
+        return self._held.keys()
+
     def count(self) -> Count:
         if self._count is None and self.follows:
             try:
@@ -217,7 +223,17 @@ class LlamaSession:
         return self.cost(self._held[number].item)
 
     def cost(self, item: Item) -> int:
-        return sum(self._format.message_sizes(item.messages))
+        return sum(map(self._size, item.messages))
+
+    def _size(self, message: Message) -> int:
+        """By itself. What is around a bare text is counted once for each role: sizes are estimates here."""
+        content = message.content
+        if not isinstance(content, str) or len(message.source) != 2:  # role and content
+            return self._format.message_sizes([message])[0]
+        text = self._format.count_text(content)
+        if message.role not in self._around:
+            self._around[message.role] = self._format.message_sizes([message])[0] - text
+        return max(0, text + self._around[message.role])
 
     def _forget(self, held: _Held) -> None:
         """What is remembered of messages that are no longer here."""
