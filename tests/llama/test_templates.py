@@ -68,15 +68,15 @@ def test_no_count_is_marked_exact_and_wrong(compared: list[Compared]) -> None:
 
 @pytest.mark.slow
 def test_the_table_of_proofs_is_of_these_templates(sources: Mapping[str, str]) -> None:
-    assert all(is_verified(source, GGUF) for source in sources.values())
+    assert all(is_verified("llama.cpp", source, GGUF) for source in sources.values())
 
 
 def test_what_is_not_in_the_table_is_counted_and_not_exact(
     sources: Mapping[str, str], tmp_path: Path
 ) -> None:
     changed = sources["Qwen-Qwen3-0.6B"].replace("<|im_start|>", "<|turn|>")
-    assert not is_verified(changed, GGUF)
-    assert not is_verified(sources["Qwen-Qwen3-0.6B"], "gguf gpt2 unheard-of")
+    assert not is_verified("llama.cpp", changed, GGUF)
+    assert not is_verified("llama.cpp", sources["Qwen-Qwen3-0.6B"], "gguf gpt2 unheard-of")
     found = corpus.compare("changed", changed, tmp_path, trust=False)
     assert not found.outcomes[EQUAL]
     assert not found.outcomes["refused"]

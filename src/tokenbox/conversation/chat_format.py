@@ -40,20 +40,16 @@ class ChatFormat:
 
         Raises ``VocabularyError``, or ``TemplateError`` for a template that does not parse.
         """
-        from tokenbox.conversation.template_format import (  # noqa: PLC0415  # 100 ms, where a template counts
-            LLAMA_CPP,
-            TRANSFORMERS,
-            template_format,
-        )
+        from tokenbox.conversation.template_format import FORMATS  # noqa: PLC0415  # 100 ms, where one counts
 
         vocabulary = open_chat_vocabulary(path)
         source = vocabulary.template if template is None else template
         if source is None:
             raise UnsupportedOperation(f"{path} has no chat template. Give one: template=...")
-        how = server or (TRANSFORMERS if Path(path).is_dir() else LLAMA_CPP)
-        if how not in {LLAMA_CPP, TRANSFORMERS}:
-            raise UnsupportedOperation(f"no server {how!r}. There are: {LLAMA_CPP}, {TRANSFORMERS}.")
-        return template_format(vocabulary, source, how, now, variables)
+        how = server or ("transformers" if Path(path).is_dir() else "llama.cpp")
+        if how not in FORMATS:
+            raise UnsupportedOperation(f"no server {how!r}. There are: {', '.join(FORMATS)}.")
+        return FORMATS[how](vocabulary, source, now, variables)
 
     @staticmethod
     def openai(model: str) -> OpenAIFormat:

@@ -11,12 +11,12 @@ import hashlib
 import json
 from abc import abstractmethod
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tokenbox.compose.bound import Bound
 from tokenbox.compose.remembered import COUNTS
 from tokenbox.compose.requests import By, Count
-from tokenbox.content.message import Message, thaw
+from tokenbox.content.message import Message, Role, thaw
 from tokenbox.conversation.counting import CountsMessages
 from tokenbox.conversation.llama.prompt import COSTLESS, LlamaTemplate, asked, can_be_sent
 from tokenbox.conversation.llama.run import Run
@@ -39,22 +39,8 @@ if TYPE_CHECKING:
     MessageLike = Message | Mapping[str, object]
     Tools = Sequence[Mapping[str, Any]] | None
 
-LLAMA_CPP: Final = "llama.cpp"
-TRANSFORMERS: Final = "transformers"
 _OTHER_DAY: Final = dt.datetime(2031, 12, 3, 12, tzinfo=dt.UTC)
 _ONE_DAY: Final = dt.timedelta(days=1)
-
-
-def template_format(
-    vocabulary: ChatVocabulary,
-    source: str,
-    server: str,
-    now: dt.datetime | Clock | None,
-    variables: Mapping[str, Any],
-) -> TemplateFormat:
-    """The format of a template with the rules of a server, ``"llama.cpp"`` or ``"transformers"``."""
-    made = LlamaFormat if server == LLAMA_CPP else TransformersFormat
-    return made(vocabulary, source, server, now, variables)
 
 
 class TemplateFormat(CountsMessages):
@@ -63,18 +49,16 @@ class TemplateFormat(CountsMessages):
     ``identity`` says who counts, ``template_digest`` by which template.
     """
 
-    template_digest: str
+    server: ClassVar[str]
 
     def __init__(
         self,
         vocabulary: ChatVocabulary,
         source: str,
-        server: str,
         now: dt.datetime | Clock | None,
         variables: Mapping[str, Any],
-        *,
-        exact: bool = False,
     ) -> None:
+        self.source = source
         self._vocabulary = vocabulary
         self.bound = Bound(vocabulary.tokenizer)
         self._given = dict(variables)
@@ -82,9 +66,15 @@ class TemplateFormat(CountsMessages):
         self.template_digest = hashlib.sha256(source.encode()).hexdigest()
         inner = vocabulary.prompts.identity
         time = "clock" if callable(now) else repr(now)
-        given = [inner.fingerprint, self.template_digest, server, time, sorted(variables.items())]
+        given = [inner.fingerprint, self.template_digest, self.server, time, sorted(variables.items())]
         digest = hashlib.sha256(json.dumps(given, default=repr).encode()).hexdigest()
-        self.identity = TokenizerIdentity(f"{inner.name} chat", inner.version, digest, inner.exact and exact)
+        exact = inner.exact and is_verified(self.server, source, vocabulary.kind)
+        self.identity = TokenizerIdentity(f"{inner.name} chat", inner.version, digest, exact)
+        self._open()
+
+    @abstractmethod
+    def _open(self) -> None:
+        """Make the template ready. Raises ``TemplateError`` if it does not parse."""
 
     def now(self) -> dt.datetime | None:
         """The time of the request; None if none was given."""
@@ -129,19 +119,12 @@ class TemplateFormat(CountsMessages):
 class LlamaFormat(TemplateFormat):
     """A template as a llama.cpp server renders it."""
 
-    def __init__(
-        self,
-        vocabulary: ChatVocabulary,
-        source: str,
-        server: str,
-        now: dt.datetime | Clock | None,
-        variables: Mapping[str, Any],
-    ) -> None:
-        super().__init__(
-            vocabulary, source, server, now, variables, exact=is_verified(source, vocabulary.kind)
-        )
+    server = "llama.cpp"
+
+    def _open(self) -> None:
+        vocabulary = self._vocabulary
         self.template = LlamaTemplate(
-            source,
+            self.source,
             bos=vocabulary.bos,
             eos=vocabulary.eos,
             add_bos=vocabulary.add_bos,
@@ -230,22 +213,18 @@ class LlamaFormat(TemplateFormat):
 class TransformersFormat(TemplateFormat):
     """A template as the library ``transformers`` renders it: messages as they are, Jinja2 in a sandbox.
 
-    No server that renders so was there to prove it, so its counts are never marked exact.
+    Exact for what every server does that renders so: messages of a role and a text, without tools, that end
+    in a question, by a template that was compared with the library and prints no date.
     """
 
-    def __init__(
-        self,
-        vocabulary: ChatVocabulary,
-        source: str,
-        server: str,
-        now: dt.datetime | Clock | None,
-        variables: Mapping[str, Any],
-    ) -> None:
+    server = "transformers"
+
+    def _open(self) -> None:
         from tokenbox.conversation.template import ChatTemplate  # noqa: PLC0415  # Jinja2 takes its time
 
-        super().__init__(vocabulary, source, server, now, variables)
-        self._template = ChatTemplate(source, now=self.now())
-        self._variables = {"bos_token": vocabulary.bos, "eos_token": vocabulary.eos, **variables}
+        self._template = ChatTemplate(self.source, now=self.now())
+        tokens = {"bos_token": self._vocabulary.bos, "eos_token": self._vocabulary.eos}
+        self._variables = {**tokens, **self._given}
 
     def render(
         self, messages: Sequence[MessageLike], tools: Tools = None, *, add_generation_prompt: bool = True
@@ -266,4 +245,18 @@ class TransformersFormat(TemplateFormat):
             return Count(total, exact=False, at_most=max(total, self.bound.request(request)), by=By.TEXT)
         messages, media = without_media(request.messages)
         total = self.count_messages(messages, [thaw(tool) for tool in request.tools]) + media
-        return Count(total, exact=False, at_most=max(total, self.bound.request(request)), by=By.TEMPLATE)
+        exact = self.exact and self._is_proven(request)
+        at_most = total if exact else max(total, self.bound.request(request))
+        return Count(total, exact, at_most, By.TEMPLATE)
+
+    def _is_proven(self, request: Request) -> bool:
+        """Whether all servers that render so render the same of this request."""
+        messages = request.messages
+        beside = request.tools or request.fields or self._given or "strftime_now" in self.source
+        texts = all(isinstance(m.content, str) and len(m.source) == len(("role", "content")) for m in messages)
+        asks = bool(messages) and messages[-1].role is Role.USER
+        return request.verbatim and not beside and texts and asks
+
+
+FORMATS: Final = {made.server: made for made in (LlamaFormat, TransformersFormat)}
+"""The formats of templates by the server whose rules they follow."""

@@ -1,7 +1,7 @@
-"""The table of what is proven: templates, ways of vocabularies and the rules, compared with a real server.
+"""The table of what is proven: templates, ways of vocabularies and rules, compared with what renders for real.
 
-``python bench/templates.py`` writes it: a template is in it if every request of its corpus counted what the
-server of llama.cpp counted.
+``python bench/run.py templates`` writes it. A template is proven for llama.cpp if every request of its corpus
+counted what the server counted, and for ``transformers`` if each plain one was rendered as the library does.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 import json
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tokenbox.conversation.llama.prompt import RULES
 
@@ -18,9 +18,9 @@ TABLE: Final = Path(__file__).with_name("verified.json")
 
 
 @cache
-def _table() -> tuple[str, frozenset[str], frozenset[str]]:
-    found = json.loads(TABLE.read_text(encoding="utf-8"))
-    return found["rules"], frozenset(found["templates"]), frozenset(found["vocabularies"])
+def _table() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(TABLE.read_text(encoding="utf-8"))
+    return found
 
 
 def digest(source: str) -> str:
@@ -29,7 +29,14 @@ def digest(source: str) -> str:
     return hashlib.sha256((text[:-1] if source.endswith("\n") else text).encode()).hexdigest()
 
 
-def is_verified(source: str, vocabulary: str) -> bool:
-    """Whether counts with this template and a vocabulary of this kind are proven."""
-    rules, templates, vocabularies = _table()
-    return rules == RULES and digest(source) in templates and vocabulary in vocabularies
+def is_verified(server: str, source: str, vocabulary: str) -> bool:
+    """Whether counts with this template and a vocabulary of this kind are proven for that server.
+
+    The library ``transformers`` and tokenbox cut texts with the same package where there is a
+    ``tokenizer.json``, so there the template alone decides.
+    """
+    table = _table()
+    if server == "transformers":
+        return vocabulary.startswith("json ") and digest(source) in table["transformers"]["templates"]
+    known = table["rules"] == RULES and vocabulary in table["vocabularies"]
+    return known and digest(source) in table["templates"]
