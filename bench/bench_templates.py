@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -11,13 +12,53 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.llama.corpus import EQUAL, OUTCOMES, compare, templates  # noqa: E402  # from the folder above
+from tests.llama import model as models  # noqa: E402  # from the folder above
+from tests.llama.corpus import EQUAL, OUTCOMES, compare, templates  # noqa: E402
 from tests.llama.shapes import SHAPES  # noqa: E402
 from tests.llama.vocabularies import proven_kinds  # noqa: E402
+from tokenbox.content.request import read_request  # noqa: E402
+from tokenbox.conversation.chat_format import ChatFormat  # noqa: E402
 from tokenbox.conversation.llama.prompt import RULES  # noqa: E402
-from tokenbox.conversation.llama.verified import TABLE  # noqa: E402
+from tokenbox.conversation.llama.verified import TABLE, digest  # noqa: E402
+from tokenbox.errors import TokenboxError  # noqa: E402
 
 SOME = 5
+RENDERER = Path(__file__).with_name("render_with_transformers.py")
+PYTHON = Path(__file__).with_name(".venv-transformers") / "bin" / "python"
+
+
+def rendered(sources: dict[str, str], folder: Path) -> dict[str, Any]:
+    """Plain chats as the library ``transformers`` counts them: the templates of which all are equal."""
+    model = models.write(folder, models.TURNS)
+    command = [PYTHON, RENDERER, model.folder]
+    proven, notes, compared = {}, [], 0
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as library:
+        assert library.stdin is not None
+        assert library.stdout is not None
+        version = json.loads(library.stdout.readline())
+        for name, source in sources.items():
+            chat = ChatFormat.open(model.folder, template=source)
+            equal = different = 0
+            for shape, body in SHAPES.items():
+                read = read_request(body)
+                if not chat.covers(read):  # type: ignore[attr-defined]  # of a folder
+                    continue
+                try:
+                    ours: int | None = chat.count_request(read).total
+                except TokenboxError:
+                    ours = None
+                print(json.dumps({"template": source, "messages": body["messages"]}), file=library.stdin)
+                library.stdin.flush()
+                theirs = json.loads(library.stdout.readline())
+                same = ours is None if isinstance(theirs, str) else ours == theirs
+                equal, different = equal + (same and ours is not None), different + (not same)
+                if not same:
+                    notes.append(f"{name}: {shape}: {ours}, transformers {theirs}")
+            compared += equal + different
+            if equal and not different:
+                proven[digest(source)] = name
+        library.stdin.close()
+    return {"version": version, "templates": proven, "notes": notes, "compared": compared}
 
 
 def run(*, quick: bool) -> dict[str, Any]:
@@ -36,15 +77,19 @@ def run(*, quick: bool) -> dict[str, Any]:
                     "proven": compared.proven,
                 }
             )
+        library = rendered(chosen, Path(folder) / "rendered")
         kinds = [] if quick else sorted(proven_kinds(Path(folder)))
     if not quick:
         proofs = {
             "rules": RULES,
             "templates": {row["digest"]: row["name"] for row in rows if row["proven"]},
             "vocabularies": kinds,
+            "transformers": {"version": library["version"], "templates": library["templates"]},
         }
         TABLE.write_text(json.dumps(proofs, indent=1) + "\n", encoding="utf-8")
-    return {"rows": rows, "rules": RULES, "vocabularies": kinds, "shapes": len(SHAPES)}
+    return {"rows": rows, "rules": RULES, "vocabularies": kinds, "shapes": len(SHAPES)} | {
+        "transformers": library
+    }
 
 
 def table(results: dict[str, Any]) -> str:
@@ -82,6 +127,13 @@ def table(results: dict[str, Any]) -> str:
     if results["vocabularies"]:
         kinds = ", ".join(f"`{kind}`" for kind in results["vocabularies"])
         lines += ["", f"Ways of cutting texts that were compared with the server's own `/tokenize`: {kinds}."]
+    library = results["transformers"]
+    about = (
+        f"Plain chats by the library transformers {library['version']}: {library['compared']:,} requests, "
+        f"{len(library['notes'])} different; {len(library['templates'])} templates are proven."
+    )
+    lines += ["", about]
+    lines += [f"* {note}" for note in library["notes"]]
     notes = [f"* {row['name']}: {note}" for row in rows for note in row["notes"]]
     if notes:
         lines += ["", "## Where they differ", "", *notes]

@@ -54,6 +54,28 @@ def test_transformers_renders_messages_as_they_are(model: models.Model) -> None:
     assert chat.render(HI, add_generation_prompt=False).endswith("<|im_end|>\n")
 
 
+def test_transformers_is_exact_for_plain_chats(model: models.Model) -> None:
+    chat = ChatFormat.open(model.folder)
+    plain = read_request({"messages": HI, "temperature": 1})
+    count = chat.count_request(plain)
+    assert count.exact
+    assert count.at_most == count.total == chat.count_messages(HI)
+    beside: list[dict[str, Any]] = [
+        {"messages": [*HI, {"role": "assistant", "content": "Sure"}]},
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]},
+        {"messages": HI, "tools": [{"type": "function", "function": {"name": "f"}}]},
+        {"messages": HI, "chat_template_kwargs": {"enable_thinking": False}},
+        {"messages": HI, "an_unknown_field": 1},
+    ]
+    for body in beside:
+        count = chat.count_request(read_request(body))
+        assert not count.exact, body
+        assert count.at_most > count.total
+    assert not ChatFormat.open(model.folder, x=1).count_request(plain).exact
+    changed = models.TOOLS.replace("<|im_end|>", "<|im_end|> ")
+    assert not ChatFormat.open(model.folder, template=changed).count_request(plain).exact
+
+
 def test_fit_by_a_template_is_exact_and_tight(model: models.Model) -> None:
     chat = ChatFormat.open(model.gguf)
     messages = [

@@ -68,14 +68,17 @@ KEEPS_PLACES = """
     {%- if loop.last or messages[loop.index0 + 1].role != 'tool' %}{{- '(end)' }}{%- endif %}
     {{- m.content + '<|im_end|>\n' }}
 {%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}{%- endif %}
+"""
+# Reads the places that it keeps, and goes through another list than it looks at.
+READS_PLACES = """
 {%- set ns2 = namespace(at=0) %}
 {%- for m in messages[1:] %}
     {%- set ns2.at = loop.index0 %}
     {%- if messages[ns2.at].role == messages[loop.index0].role %}{{- '(same)' ~ m.role }}{%- endif %}
     {%- if messages[loop.index0 - 1].role == 'tool' %}{{- '(two back)' }}{%- endif %}
 {%- endfor %}
-{{- ns.asked ~ ' ' ~ ns2.at }}
-{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}{%- endif %}
+{{- ns2.at }}
 """
 # Changes a list of its own from turn to turn, which is not followed.
 KEEPS_A_LIST = """
@@ -89,6 +92,7 @@ OWN = {
     **models.TEMPLATES,
     "looks back": LOOKS_BACK,
     "keeps places": KEEPS_PLACES,
+    "reads places": READS_PLACES,
     "keeps a list": KEEPS_A_LIST,
 }
 
@@ -219,7 +223,9 @@ def test_only_what_is_new_is_rendered(
         session.count()
         # Two or three loops, and where the last message is an answer, once more with what opens one.
         assert len(taken) <= 15
-    for gone in (37, 38, 101):  # the beginning leaves: what stays was rendered before
+    for gone in (
+        (37, 38, 101) if name == "keeps places" else ()
+    ):  # the beginning leaves: what stays was rendered before
         taken.clear()
         put.clear()
         first = next(number for number in range(gone, len(items)) if items[number].role.value == "user")

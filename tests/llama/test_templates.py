@@ -69,6 +69,8 @@ def test_no_count_is_marked_exact_and_wrong(compared: list[Compared]) -> None:
 @pytest.mark.slow
 def test_the_table_of_proofs_is_of_these_templates(sources: Mapping[str, str]) -> None:
     assert all(is_verified("llama.cpp", source, GGUF) for source in sources.values())
+    assert sum(is_verified("transformers", source, "json 1") for source in sources.values()) >= 60
+    assert not any(is_verified("transformers", source, GGUF) for source in sources.values())
 
 
 def test_what_is_not_in_the_table_is_counted_and_not_exact(

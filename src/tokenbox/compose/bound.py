@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PER_REQUEST: Final = 2_048
 """The system prompt that a template has of its own, the date, and what primes the reply."""
 PUBLISHED: Final = {"o200k_base": 256, "cl100k_base": 256}
-"""The same where the vocabulary tells who serves it: OpenAI's published 3, or 93 of gpt-oss's own template."""
+"""The same where the vocabulary tells who serves it: OpenAI publishes 3, the template of gpt-oss has 93."""
 PER_TOOLS: Final = 2_048
 """How a template tells a model to call tools or to answer in a form."""
 SHOWN: Final = 2

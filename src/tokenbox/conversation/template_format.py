@@ -245,15 +245,17 @@ class TransformersFormat(TemplateFormat):
             return Count(total, exact=False, at_most=max(total, self.bound.request(request)), by=By.TEXT)
         messages, media = without_media(request.messages)
         total = self.count_messages(messages, [thaw(tool) for tool in request.tools]) + media
-        exact = self.exact and self._is_proven(request)
+        exact = self.exact and self.covers(request)
         at_most = total if exact else max(total, self.bound.request(request))
         return Count(total, exact, at_most, By.TEMPLATE)
 
-    def _is_proven(self, request: Request) -> bool:
+    def covers(self, request: Request) -> bool:
         """Whether all servers that render so render the same of this request."""
         messages = request.messages
         beside = request.tools or request.fields or self._given or "strftime_now" in self.source
-        texts = all(isinstance(m.content, str) and len(m.source) == len(("role", "content")) for m in messages)
+        texts = all(
+            isinstance(m.content, str) and len(m.source) == len(("role", "content")) for m in messages
+        )
         asks = bool(messages) and messages[-1].role is Role.USER
         return request.verbatim and not beside and texts and asks
 

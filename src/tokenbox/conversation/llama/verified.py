@@ -1,4 +1,4 @@
-"""The table of what is proven: templates, ways of vocabularies and rules, compared with what renders for real.
+"""The table of what is proven: templates, ways of vocabularies and rules, compared with what really renders.
 
 ``python bench/run.py templates`` writes it. A template is proven for llama.cpp if every request of its corpus
 counted what the server counted, and for ``transformers`` if each plain one was rendered as the library does.
