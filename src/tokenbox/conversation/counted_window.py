@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 # Plans of which the counter is asked, where sizes are estimates.
 _TRIES: Final = 16
-# An equal share of what sizes lack may be off by so many tokens before it is spread anew, over all items.
-_SHARE_OFF: Final = 1
+# What sizes lack may be an equal share and so many tokens an item, before it is spread anew over all items.
+_SHARE_OFF: Final = (0, 1)
 # A cut that turns out larger than it should be is made again, smaller.
 _CUTS: Final = 4
 HANDLE: Final = 12
@@ -111,7 +111,7 @@ class CountedWindow:
             return
         bare = self.window.total - self.window.base - self._share * number_of
         share = (total - bare) // number_of
-        if abs(share - self._share) <= _SHARE_OFF:
+        if share - self._share in _SHARE_OFF:
             return
         if share < 0:
             share = max(share, self._share - min(self.window.sizes.values()))
