@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 # Plans of which the counter is asked, where sizes are estimates.
 _TRIES: Final = 16
-# What sizes lack may be an equal share and so many tokens an item, before it is spread anew over all items.
-_SHARE_OFF: Final = (0, 1)
+# What sizes lack is spread anew, over all items, once it is this part of the budget.
+_SPREAD_AT: Final = 16
 # A cut that turns out larger than it should be is made again, smaller.
 _CUTS: Final = 4
 HANDLE: Final = 12
@@ -100,7 +100,7 @@ class CountedWindow:
         self.window.base += count.total - self.window.total
         return count
 
-    def _spread_over(self, total: int) -> None:
+    def _spread_over(self, total: int, budget: int) -> None:
         """Where sizes are estimates, give each item an equal share of what they lack, or have too much.
 
         Texts lack their markers; items counted alone have what a whole request has once. So the first plan is
@@ -111,7 +111,8 @@ class CountedWindow:
             return
         bare = self.window.total - self.window.base - self._share * number_of
         share = (total - bare) // number_of
-        if share - self._share in _SHARE_OFF:
+        lacking = total - bare - self._share * number_of
+        if 0 <= lacking < max(number_of, budget // _SPREAD_AT):
             return
         if share < 0:
             share = max(share, self._share - min(self.window.sizes.values()))
@@ -148,7 +149,7 @@ class CountedWindow:
             if total <= limits.budget:  # what a step is full by is an estimate, and this is not
                 limits = replace(limits, budget=None)
             else:
-                self._spread_over(total)
+                self._spread_over(total, limits.budget)
                 self.window.base += total - self.window.total
         made = self._plan_that_fits(limits)
         for number, (action, size) in made.sizes.items():
