@@ -212,6 +212,7 @@ def test_only_what_is_new_is_rendered(
     monkeypatch.setattr(fold.Fold, "take", counting)
     monkeypatch.setattr(fold.Track, "apply", applying)
     session = ChatFormat.open(model.gguf, template=OWN[name]).session()
+    assert isinstance(session, LlamaSession)
     chance = random.Random(1)
     items = [item for n in range(100) for item in read_items(exchange(chance, n))]
     for number, item in enumerate(items):

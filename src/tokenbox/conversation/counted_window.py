@@ -144,12 +144,12 @@ class CountedWindow:
 
     def enforce(self, limits: Limits) -> list[Step]:
         """Make the window smaller until the limits hold: the steps; none for a budget that cannot hold."""
-        total = self.settle().total
-        if not self.session.sums and limits.budget is not None:
-            if total <= limits.budget:  # what a step is full by is an estimate, and this is not
+        total, budget = self.settle().total, limits.budget
+        if not self.session.sums and budget is not None:
+            if total <= budget:  # what a step is full by is an estimate, and this is not
                 limits = replace(limits, budget=None)
             else:
-                self._spread_over(total, limits.budget)
+                self._spread_over(total, budget)
                 self.window.base += total - self.window.total
         made = self._plan_that_fits(limits)
         for number, (action, size) in made.sizes.items():
