@@ -243,7 +243,7 @@ def test_an_error_leaves_a_session_as_it_was(model: models.Model) -> None:
     function = {"name": "f", "arguments": "no JSON"}
     call = {"id": "c", "type": "function", "function": function}
     bad = read_items([{"role": "assistant", "content": None, "tool_calls": [call]}])[0]
-    with pytest.raises(TokenboxError, match="no JSON"):
+    with pytest.raises(TokenboxError, match="not JSON"):
         session.add(1, bad)
     assert session.count() == before
     session.remove([0])
