@@ -9,11 +9,15 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tokenbox.content.block_kinds import Lang, Priority
 from tokenbox.content.blocks import AnnotationBlock, CodeBlock, DocumentBlock, resolve_priorities
-from tokenbox.folder import as_blocks, parse_rule, survey
+from tokenbox.errors import ContextCriticalOverflow, EmptyInput
+from tokenbox.folder import Options, as_blocks, pack_source, parse_rule, survey
 from tokenbox.folder.ignore import DEFAULT_RULES
+from tokenbox.folder.listing import Shown
 from tokenbox.folder.priorities import PriorityProblem
 from tokenbox.folder.project import ProjectProblem
 from tokenbox.render.placeholders import block_description
@@ -302,3 +306,26 @@ def test_documents_binaries_and_encodings(folder: Make, packed: Packed) -> None:
     assert {(note.path, note.kind.value) for note in result.notes} == {
         ("b.png", "binary"), ("c.txt", "decoded"), ("d.txt", "decoded"),
     }  # fmt: skip
+
+
+@given(st.integers(0, 3_000), st.sampled_from(["xml", "markdown", "minimal"]), st.booleans())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_critical_files_are_full_or_the_error_says_the_least_budget(
+    folder: Make, packed: Packed, budget: int, mode: str, asks: bool
+) -> None:
+    text = "".join(f"def f{n}(x):\n    return x + {n}\n\n\n" for n in range(60))
+    root = folder({"must.py": text, "also.py": text.replace("f", "g"), "other.py": text.replace("f", "h")})
+    source = packed(root, rules=[parse_rule("must.py=critical")])
+    options = Options("the function h7" if asks else None)
+    try:
+        pack = pack_source(source, "o200k_base", budget, mode, options=options)
+    except EmptyInput:
+        assert budget < 20
+    except ContextCriticalOverflow as error:
+        least = error.smallest_change["minimum_budget"]
+        assert isinstance(least, int)
+        assert least > budget
+        assert pack_source(source, "o200k_base", least, mode, options=options).total <= least
+    else:
+        assert pack.total <= budget
+        assert next(file.shown for file in pack.files if file.path == "must.py") is Shown.FULL

@@ -258,3 +258,36 @@ def test_there_are_shapes_of_many_services() -> None:
 )
 def test_code_tests_and_manuals_are_left_alone(text: str, path: str) -> None:
     assert redact(text.encode(), path) == (text.encode(), [])
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("password = 'Zk3Qv9Lm2Xr7Tb5Wn8Hs'\n", "tests/test_login.py"),
+        (f"API_KEY = '{WORD[:20]}'\n", "docs/config.rst"),
+        ("dsn = 'postgres://app:k9Xw2-Vq7@db.acme-corp.io/prod'\n", "tests/conftest.py"),
+        (
+            # {"iss": "https://auth.acme-corp.io", "sub": "42"}
+            "JWT = 'eyJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJodHRwczovL2F1dGguYWNtZS1jb3JwLmlvIiwic3ViIjoiNDIifQ"
+            ".dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U'\n",
+            "tests/test_jwt.py",
+        ),
+        (f"key = 'ghp_{WORD[:36]}'\n", "testdata/keys.txt"),
+    ],
+)
+def test_what_looks_real_is_redacted_in_tests_and_manuals_too(text: str, path: str) -> None:
+    assert b"[redacted: " in redact(text.encode(), path)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("dsn = 'postgres://app:k9Xw2-Vq7@localhost:5432/x'\n", "tests/conftest.py"),
+        ("dsn = 'https://user:s3kr3t99@api.example.com/x'\n", "docs/use.rst"),
+        ("password = 'MySecretPassword123'\n", "tests/test_login.py"),
+        ("secret = 'c2VjcmV0LXZhbHVlLW9mLTEyMzQ1'\n", "tests/test_login.py"),
+        ("secret_key = 'wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY'\n", "docs/keys.rst"),
+    ],
+)
+def test_made_up_values_are_left_alone_in_tests_and_manuals(text: str, path: str) -> None:
+    assert redact(text.encode(), path) == (text.encode(), [])

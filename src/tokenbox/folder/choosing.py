@@ -140,6 +140,15 @@ class Board:
             candidate.price = candidate.outlined = 0
             candidate.part = None
 
+    def keep(self, indices: Iterable[int]) -> int:
+        """Show these files in full, whatever else is shown; what they count."""
+        total = 0
+        for candidate in map(self.candidate, indices):
+            candidate.forms = [Form.FULL] * len(candidate.forms)
+            candidate.price = candidate.full_price
+            total += candidate.price
+        return total
+
     def upgrades(
         self, worth: Worth, ranks: Sequence[int], depths: Depths, most: Sequence[Form]
     ) -> list[Upgrade]:

@@ -315,8 +315,8 @@ class _Packer:
         assert self._budget is not None  # noqa: S101  # without one everything fits
         worth = self._worth()
         order = self._by_worth(worth)
-        fixed = self._fixed()
-        room = _tree_room(self._budget)
+        kept = self._kept()
+        free = self._budget - self._fixed(kept)
         correction, wide = 0, _CANDIDATES if self._asks else _OUTLINED
         for _ in range(_TRIES):
             board = Board(
@@ -326,12 +326,12 @@ class _Packer:
                 self._mode,
                 line_numbers=self._options.line_numbers,
             )
+            room = min(_tree_room(self._budget), max(0, free - correction))
             listing = self._listing(room, self._worths)
-            content = (
-                self._budget - fixed - self._frame() - correction - (room if listing.is_cut else listing.size)
-            )
+            content = free - correction - (room if listing.is_cut else listing.size)
             candidates = self._candidates(order, self._budget * wide + _MORE_CANDIDATES)
-            board.add(candidates)
+            board.add([*kept, *candidates])
+            board.keep(kept)
             depths = WITH_QUERY if self._asks else WITHOUT_QUERY
             upgrades = board.upgrades(worth, self._ranks(), depths, self._most())
             choice = board.run(upgrades, max(0, content), depths)
@@ -436,27 +436,45 @@ class _Packer:
 
         return Listing(folders(entries), room, counts)
 
-    def _always(self) -> list[DocumentBlock | DiffBlock]:
+    def _always(self) -> list[CodeBlock | DocumentBlock | DiffBlock]:
         """The blocks that are there in any case: commits, changes, and last of all the instructions."""
         return [*self._commits(), *self._source.changes, *self._instructions()]
 
-    def _commits(self) -> list[DocumentBlock | DiffBlock]:
+    def _commits(self) -> list[CodeBlock | DocumentBlock | DiffBlock]:
         log = self._source.log
         return [DocumentBlock("git log", log.encode(), FormatHint.PLAIN)] if log else []
 
-    def _instructions(self) -> list[DocumentBlock | DiffBlock]:
+    def _instructions(self) -> list[CodeBlock | DocumentBlock | DiffBlock]:
         text = self._options.instructions
         return [] if text is None else [DocumentBlock("instructions", text.encode(), FormatHint.PLAIN)]
 
-    def _fixed(self) -> int:
-        """What the blocks count that are there in any case. Raises ``ContextCriticalOverflow``."""
+    def _kept(self) -> list[int]:
+        """The files of class critical, which are shown in full."""
+        most = self._most()
+        return [
+            i
+            for i in self._texts
+            if self._source.files[i].asked is Priority.CRITICAL and most[i] is Form.FULL
+        ]
+
+    def _fixed(self, kept: Sequence[int]) -> int:
+        """What counts that is there in any case, with the markup around it all.
+
+        Raises ``ContextCriticalOverflow``.
+        """
         assert self._budget is not None  # noqa: S101  # see ``chosen``
         markup, counter = find_renderer(self._mode), self._counter
-        blocks = self._always()
+        blocks = [*self._always(), *(self._block(i, full=True) for i in kept)]
         sizes = [counter.small(markup.full(block).text + "\n\n") for block in blocks]
-        total = sum(sizes)
-        if total > self._budget:
-            names = [block.path if isinstance(block, DiffBlock) else block.title for block in blocks]
+        total = sum(sizes) + self._frame()
+        if total > self._budget and blocks:
+            # Where blocks meet, a few tokens may be fewer: what is emitted decides.
+            total = render_blocks(
+                blocks, counter.tokenizer, None, self._mode, verbosity="full", cache=self._cache
+            ).total
+            if total <= self._budget:
+                return total
+            names = [block.title if isinstance(block, DocumentBlock) else block.path for block in blocks]
             raise ContextCriticalOverflow(
                 fixed_load=total,
                 budget=self._budget,
@@ -503,7 +521,7 @@ class _Packer:
         order = sorted(texts, key=self._place)
         blocks: list[Block] = [replace(self._tree, summary=tree)] if tree else []
         blocks += [*self._commits(), *self._source.changes]
-        blocks += [replace(self._block(i, texts[i] is None), summary=texts[i]) for i in order]
+        blocks += [replace(self._block(i, full=texts[i] is None), summary=texts[i]) for i in order]
         blocks += self._instructions()
         rendering = proven(RENDER_BLOCKS, proof)(
             blocks,
@@ -521,7 +539,7 @@ class _Packer:
         )
         return Pack(rendering, files, self._options, gap, tuple(blocks))
 
-    def _block(self, i: int, full: bool) -> CodeBlock | DocumentBlock:  # noqa: FBT001  # of one caller
+    def _block(self, i: int, *, full: bool) -> CodeBlock | DocumentBlock:
         file = self._source.files[i]
         block = file.block()
         if full and self._options.line_numbers:

@@ -14,6 +14,7 @@ public addresses, which are not secrets.
 from __future__ import annotations
 
 import base64
+import json
 import re
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -79,14 +80,28 @@ _KEYWORD_NEEDS = (
 )
 _KEYWORD_NEEDS_BARE = r"(?:{name}){after}[\"'`]?[^\"']*[0-9]"
 _BARE_VALUES = re.compile(r"\.(?:e?ya?ml|c(?:nf|onf|fg|f)|ini|properties|toml)$")
-# In tests and manuals, passwords and signed tokens are made up: to redact them would only break what a model
-# reads. The keys of services are redacted there as everywhere.
+# In tests and manuals most passwords and signed tokens are made up, and to redact them would only break what a
+# model reads: there a password is a secret only if it looks random, and a token only if a real host issued it.
+# The keys of services are redacted there as everywhere.
 _TEST = re.compile(
     r"(?:^|/)(?:tests?|__tests__|specs?|testing|testdata|fixtures|docs?|[\w.]*tests)/|(?:^|/)test_[^/]*$"
     r"|[_.-](?:test|spec)\.[^/]*$|tests?\.(?:java|kt|cs|swift|php)$|\.rst$",
     re.IGNORECASE,
 )
-_MADE_UP_IN_TESTS = frozenset({"JwtTokenDetector", "KeywordDetector", "BasicAuthDetector"})
+# Hosts that are nobody's (RFC 2606, RFC 6761), and this machine.
+_NO_HOST = re.compile(
+    r"(?:^|[@/.])(?:example|localhost|test|invalid|local|host|internal)(?:\.(?:com|org|net|io|dev))?\.?(?=[:/?#]|$)"
+    r"|(?:^|[@/])(?:127|10|192\.168|172)\.[0-9.]+|\[::1\]",
+    re.IGNORECASE,
+)
+_MADE_UP = re.compile(
+    r"example|test|dummy|fake|sample|mock|change|placeholder|your|secret|passw|token|foo|bar|xxx|abcd|1234|0123",
+    re.IGNORECASE,
+)
+# A value looks random if it has so many characters of three kinds, and no run of small letters like a word,
+# or so many changes between letters and digits.
+_LEAST_RANDOM, _WORD_RUN, _RANDOM_CHANGES = 16, 5, 6
+_DIGIT_CHANGE = re.compile(r"(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])")
 NOT_USED = {
     "Base64HighEntropyString": "every digest would be redacted",
     "HexHighEntropyString": "every digest would be redacted",
@@ -306,10 +321,11 @@ def _secrets_in(line: str, path: str) -> Iterator[_Finding]:
                 yield _Finding(kind, match[0])
     in_test = _TEST.search(path) is not None
     for plugin, asks in _detectors():
-        if asks.search(line) is None or (in_test and type(plugin).__name__ in _MADE_UP_IN_TESTS):
+        if asks.search(line) is None:
             continue
+        real = _REAL_IN_TESTS.get(type(plugin).__name__) if in_test else None
         for value in set(_found_by(plugin, line, path)):
-            if value and not _is_none(value, line, path, plugin):
+            if value and not _is_none(value, line, path, plugin) and (real is None or real(value, line)):
                 yield _Finding(plugin.secret_type, value)
 
 
@@ -355,6 +371,65 @@ def _is_made_up(credentials: str) -> bool:
     except ValueError:
         return False
     return bool(colon) and (password.lower() in _PLACEHOLDERS or not any(c.isdigit() for c in password))
+
+
+def _looks_random(value: str, _line: str) -> bool:
+    """Whether a password of a test or a manual is likely to be somebody's."""
+    kinds = (str.islower, str.isupper, str.isdigit)
+    return (
+        len(value) >= _LEAST_RANDOM
+        and all(any(map(kind, value)) for kind in kinds)
+        and _MADE_UP.search(value) is None
+        and not _is_text_in_base64(value)
+        and (
+            re.search(rf"[a-z]{{{_WORD_RUN}}}", value) is None
+            or len(_DIGIT_CHANGE.findall(value)) >= _RANDOM_CHANGES
+        )
+    )
+
+
+def _is_text_in_base64(value: str) -> bool:
+    try:
+        return base64.b64decode(value, validate=True).decode("ascii").isprintable()
+    except ValueError:
+        return False
+
+
+def _is_for_a_real_host(password: str, line: str) -> bool:
+    """Whether credentials in a URL are for a host that is somebody's, with a password that is no word."""
+    at = line.find(f":{password}@")
+    host = re.split(r"[\s\"'`<>/?#]", line[at + len(password) + 1 :], maxsplit=1)[0]
+    return (
+        len(password) >= _LEAST_VALUE
+        and not password.isalpha()
+        and any(c.isdigit() for c in password)
+        and any(c.isalpha() for c in password)
+        and _MADE_UP.search(password) is None
+        and "." in host
+        and _NO_HOST.search(host) is None
+    )
+
+
+def _has_a_real_issuer(token: str, _line: str) -> bool:
+    """Whether a signed token says that it was issued by a host that is somebody's."""
+    body = token.split(".")[1] if token.count(".") > 1 else ""
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+    except ValueError:
+        return False
+    issuer = claims.get("iss") if isinstance(claims, dict) else None
+    if not isinstance(issuer, str):
+        return False
+    host = issuer.removeprefix("https://")
+    return issuer == "supabase" or (host != issuer and "." in host and _NO_HOST.search(host) is None)
+
+
+# Detector: whether what it finds in a test or a manual is real.
+_REAL_IN_TESTS: Mapping[str, Callable[[str, str], bool]] = {
+    "JwtTokenDetector": _has_a_real_issuer,
+    "KeywordDetector": _looks_random,
+    "BasicAuthDetector": _is_for_a_real_host,
+}
 
 
 def _is_none(value: str, line: str, path: str, plugin: BasePlugin) -> bool:
