@@ -260,18 +260,20 @@ def test_code_tests_and_manuals_are_left_alone(text: str, path: str) -> None:
     assert redact(text.encode(), path) == (text.encode(), [])
 
 
+# Its issuer is https://auth.acme-corp.io.
+OF_ACME = (
+    "eyJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJodHRwczovL2F1dGguYWNtZS1jb3JwLmlvIiwic3ViIjoiNDIifQ"
+    ".dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
+)
+
+
 @pytest.mark.parametrize(
     ("text", "path"),
     [
         ("password = 'Zk3Qv9Lm2Xr7Tb5Wn8Hs'\n", "tests/test_login.py"),
         (f"API_KEY = '{WORD[:20]}'\n", "docs/config.rst"),
         ("dsn = 'postgres://app:k9Xw2-Vq7@db.acme-corp.io/prod'\n", "tests/conftest.py"),
-        (
-            # {"iss": "https://auth.acme-corp.io", "sub": "42"}
-            "JWT = 'eyJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJodHRwczovL2F1dGguYWNtZS1jb3JwLmlvIiwic3ViIjoiNDIifQ"
-            ".dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U'\n",
-            "tests/test_jwt.py",
-        ),
+        (f"JWT = '{OF_ACME}'\n", "tests/test_jwt.py"),
         (f"key = 'ghp_{WORD[:36]}'\n", "testdata/keys.txt"),
     ],
 )

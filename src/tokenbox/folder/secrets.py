@@ -80,8 +80,9 @@ _KEYWORD_NEEDS = (
 )
 _KEYWORD_NEEDS_BARE = r"(?:{name}){after}[\"'`]?[^\"']*[0-9]"
 _BARE_VALUES = re.compile(r"\.(?:e?ya?ml|c(?:nf|onf|fg|f)|ini|properties|toml)$")
-# In tests and manuals most passwords and signed tokens are made up, and to redact them would only break what a
-# model reads: there a password is a secret only if it looks random, and a token only if a real host issued it.
+# In tests and manuals most passwords and signed tokens are made up, and to redact them would only break what
+# a model reads: there a password is a secret only if it looks random, and a token only if a host that is
+# somebody's issued it.
 # The keys of services are redacted there as everywhere.
 _TEST = re.compile(
     r"(?:^|/)(?:tests?|__tests__|specs?|testing|testdata|fixtures|docs?|[\w.]*tests)/|(?:^|/)test_[^/]*$"
