@@ -8,10 +8,8 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
 
-from tokenbox.content.lenses.languages import BY_NAME
-from tokenbox.content.lenses.outline import signatures
 from tokenbox.engine.choice import Choice, Upgrade, choose
-from tokenbox.folder.pieces import shape
+from tokenbox.folder.cutting import cut_all
 from tokenbox.render.registry import find_renderer
 from tokenbox.worth.documents import Span
 
@@ -19,8 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tokenbox.compose.counting import Counter
-    from tokenbox.folder.pieces import Piece, Shape
+    from tokenbox.folder.cutting import Cut
+    from tokenbox.folder.pieces import Piece
     from tokenbox.folder.source import File
+    from tokenbox.tokenizers.cache import CountCache
 
 
 class Form(IntEnum):
@@ -70,8 +70,7 @@ class Candidate:
     """A candidate file: its pieces, what each counts in each form, and the forms they have now."""
 
     file: File
-    shape: Shape
-    outlines: list[str]
+    cut: Cut
     frame: int
     full_price: int
     forms: list[Form] = field(default_factory=list)
@@ -100,8 +99,10 @@ class Board:
         mode: str,
         *,
         line_numbers: bool = False,
+        memory: CountCache | None = None,
     ) -> None:
         self._numbers = line_numbers
+        self._memory = memory
         self._files = files
         self._tokens = tokens
         self._counter = counter
@@ -110,28 +111,26 @@ class Board:
         self._items: list[tuple[int, int]] = []
         self._first: dict[int, int] = {}
         self._texts: dict[tuple[int, int], int] = {}
+        self._worths: list[int] = []
         self._outlined_only: set[int] = set()
         self._limits_outlines = False
 
     def add(self, indices: Iterable[int]) -> None:
         """Cut these files into pieces."""
-        for i in indices:
-            if i in self._candidates:
-                continue
-            file = self._files[i]
+        new = [i for i in dict.fromkeys(indices) if i not in self._candidates]
+        files = [self._files[i] for i in new]
+        cuts = cut_all([(file.text or b"", file.kind.outline) for file in files], self._memory)
+        for i, file, cut in zip(new, files, cuts, strict=True):
             assert file.text is not None  # noqa: S101  # only texts are candidates
-            found = shape(file.text, file.kind.outline)
             block = file.block()
             frame = self._framed(self._markup.summary(block, ""))
             content = (
                 self._counter.small(numbered(file.text.decode(), 1)) if self._numbers else self._tokens[i]
             )
             full = self._framed(self._markup.full(block)._replace(body="")) + content
-            self._candidates[i] = Candidate(
-                file, found, _outlines(file, found), frame, full, [Form.NOTHING] * len(found.pieces)
-            )
+            self._candidates[i] = Candidate(file, cut, frame, full, [Form.NOTHING] * len(cut.pieces))
             self._first[i] = len(self._items)
-            self._items += [(i, p) for p in range(len(found.pieces))]
+            self._items += [(i, p) for p in range(len(cut.pieces))]
 
     def reset(self) -> None:
         """Show nothing."""
@@ -155,21 +154,20 @@ class Board:
         """Every form of every piece, with its worth, up to the best form that its file may have."""
         found = []
         self._outlined_only = {i for i in self._candidates if most[i] is Form.OUTLINE}
-        spans = [
-            (i, Span(p.start, p.end, p.first, p.last, p.names, p.within))
-            for i, candidate in self._candidates.items()
-            for p in candidate.shape.pieces
-        ]
-        each = iter(worth.pieces(spans))
+        if len(self._worths) != len(self._items):
+            cut = ((i, self._candidates[i].cut.pieces[p]) for i, p in self._items)
+            self._worths = worth.pieces(
+                [(i, Span(p.start, p.end, p.first, p.last, p.names, p.within)) for i, p in cut]
+            )
         for i, candidate in self._candidates.items():
-            worths = [next(each) for _ in candidate.shape.pieces]
+            worths = self._worths[self._first[i] : self._first[i] + len(candidate.cut.pieces)]
             best = max(worths, default=0)
             for p, value in enumerate(worths):
                 item = self._first[i] + p
                 if most[i] is Form.FULL:
                     found.append(Upgrade(ranks[i], value * depths.body // 100, item, Form.FULL))
-                if candidate.outlines[p] and most[i] is not Form.NOTHING:
-                    size = len(candidate.outlines[p])
+                if candidate.cut.outlines[p] and most[i] is not Form.NOTHING:
+                    size = len(candidate.cut.outlines[p])
                     # Without a query breadth counts: a long outline is worth less than several short ones.
                     outlined = (
                         (best + 3 * value) // 4
@@ -197,8 +195,8 @@ class Board:
         i, p = self._items[upgrade.item]
         candidate = self._candidates[i]
         if upgrade.form == Form.OUTLINE:
-            return len(candidate.outlines[p]) // _BYTES_PER_TOKEN
-        piece = candidate.shape.pieces[p]
+            return len(candidate.cut.outlines[p]) // _BYTES_PER_TOKEN
+        piece = candidate.cut.pieces[p]
         return (piece.end - piece.start) // (2 * _BYTES_PER_TOKEN)
 
     def price(self, upgrade: Upgrade) -> int | None:
@@ -258,7 +256,7 @@ class Board:
             candidate = self._candidates[i]
             if upgrade.form != Form.FULL or candidate.forms[p] is Form.FULL or candidate.part is not None:
                 continue
-            before, piece, data = candidate.forms[p], candidate.shape.pieces[p], candidate.file.text or b""
+            before, piece, data = candidate.forms[p], candidate.cut.pieces[p], candidate.file.text or b""
             ends = [at + 1 for at in range(piece.start, piece.end) if data[at] == 10]  # noqa: PLR2004  # line ends
             candidate.forms[p] = Form.FULL
 
@@ -327,8 +325,8 @@ class Board:
         i, p = self._items[item]
         candidate = self._candidates[i]
         if form is Form.OUTLINE:
-            return _safe(candidate.outlines[p])
-        piece = candidate.shape.pieces[p]
+            return _safe(candidate.cut.outlines[p])
+        piece = candidate.cut.pieces[p]
         assert candidate.file.text is not None  # noqa: S101  # see ``add``
         text = candidate.file.text[piece.start : piece.end].decode()
         return self._body(text if text.endswith("\n") else f"{text}\n", piece)
@@ -338,7 +336,7 @@ class Board:
         part = self._candidates[i].part
         if part is None or part[0] != p:
             return text
-        piece, data = self._candidates[i].shape.pieces[p], self._candidates[i].file.text or b""
+        piece, data = self._candidates[i].cut.pieces[p], self._candidates[i].file.text or b""
         return self._body(data[piece.start : piece.start + part[1]].decode(), piece)
 
     def _body(self, text: str, piece: Piece) -> str:
@@ -347,7 +345,7 @@ class Board:
     def _mark(self, i: int, first: int, last: int, form: Form) -> str:
         """The line before a run of pieces: which lines it is, and inside what."""
         candidate = self._candidates[i]
-        pieces = candidate.shape.pieces[first:last]
+        pieces = candidate.cut.pieces[first:last]
         begin, end = pieces[0].first + 1, pieces[-1].last
         if candidate.part is not None and candidate.part[0] == last - 1:
             piece, data = pieces[-1], candidate.file.text or b""
@@ -365,7 +363,7 @@ class Board:
 
 def _runs(candidate: Candidate) -> Iterable[tuple[int, int, Form]]:
     """Neighbouring pieces in the same form. Pieces without an outline do not part those that have one."""
-    forms, outlines = candidate.forms, candidate.outlines
+    forms, outlines = candidate.forms, candidate.cut.outlines
     parted = None if candidate.part is None else candidate.part[0]
     at = 0
     while at < len(forms):
@@ -404,16 +402,3 @@ def _safe(text: str) -> str:
         if "[lines " in text or "[line " in text or "[outline of line" in text
         else text
     )
-
-
-def _outlines(file: File, found: Shape) -> list[str]:
-    """The signatures in each piece."""
-    lines: list[list[str]] = [[] for _ in found.pieces]
-    if found.definitions and file.text is not None and file.kind.outline is not None:
-        p = 0
-        language = BY_NAME[file.kind.outline]
-        for at, line in signatures(file.text, found.definitions, language):
-            while p + 1 < len(found.pieces) and found.pieces[p].end <= at:
-                p += 1
-            lines[p].append(line)
-    return ["".join(some) for some in lines]

@@ -13,6 +13,7 @@ from tokenbox.content.block_kinds import FormatHint, Priority
 from tokenbox.content.blocks import AnnotationBlock, CodeBlock, DiffBlock, DocumentBlock
 from tokenbox.errors import ContextCriticalOverflow, EmptyInput, TokenboxError, TokenizerError
 from tokenbox.folder.choosing import WITH_QUERY, WITHOUT_QUERY, Board, Form, numbered
+from tokenbox.folder.cutting import names_in
 from tokenbox.folder.globs import Glob
 from tokenbox.folder.history import past_changes
 from tokenbox.folder.listing import Listing, Shown, file_tree, folders, folders_only
@@ -318,14 +319,16 @@ class _Packer:
         kept = self._kept()
         free = self._budget - self._fixed(kept)
         correction, wide = 0, _CANDIDATES if self._asks else _OUTLINED
+        board = Board(
+            self._source.files,
+            [self._tokens.get(i, 0) for i in range(len(self._source.files))],
+            self._counter,
+            self._mode,
+            line_numbers=self._options.line_numbers,
+            memory=self._cache,
+        )
         for _ in range(_TRIES):
-            board = Board(
-                self._source.files,
-                [self._tokens.get(i, 0) for i in range(len(self._source.files))],
-                self._counter,
-                self._mode,
-                line_numbers=self._options.line_numbers,
-            )
+            board.reset()
             room = min(_tree_room(self._budget), max(0, free - correction))
             listing = self._listing(room, self._worths)
             content = free - correction - (room if listing.is_cut else listing.size)
@@ -354,9 +357,13 @@ class _Packer:
     # What they need.
 
     def _worth(self) -> Worth:
+        files = self._source.files
+        roles = [_role(file) for file in files]
+        read = [i for i in self._texts if roles[i] is not Role.OTHER]
+        names = dict(zip(read, names_in([files[i].text or b"" for i in read], self._cache), strict=True))
         documents = [
-            Document(file.name, b"" if file.text is None else file.text, self._prior(file), _role(file))
-            for file in self._source.files
+            Document(file.name, file.text or b"", self._prior(file), roles[i], names.get(i))
+            for i, file in enumerate(files)
         ]
         if not self._asks:
             return Standing(documents)

@@ -1,6 +1,7 @@
 """Counts that outlive the process, so that what was counted once is never counted again.
 
-One SQLite file, shared by all processes of a user. It holds digests and numbers, no text. It is a cache and
+One SQLite file, shared by all processes of a user. Of texts it holds digests and counts; of source files that
+were cut into pieces also where the pieces are, and the names and signatures in them. It is a cache and
 no more than that: a file that is damaged, locked, of another version or not writable is done without, and a
 damaged one is replaced. A number that was changed on the disk is not believed, because each carries a check.
 """
@@ -31,8 +32,11 @@ ENVIRONMENT: Final = "TOKENBOX_CACHE_DIR"
 MAX_STORED: Final = 400_000
 """Counts kept in the file: about 40 MB. The oldest go first."""
 
-# Says what the file is: another number, another layout of the table.
-_VERSION = 1
+MAX_FACTS: Final = 20_000
+"""Facts kept in the file: about 2 kB each."""
+
+# Says what the file is: another number, another layout of the tables.
+_VERSION = 2
 _WAIT_SECONDS = 2.0
 _AT_A_TIME = 500  # SQLite takes at least 999 parameters in a statement
 _CHECK_BITS = 32
@@ -64,6 +68,7 @@ class StoredCounts(CountCache):
         self._path = Path(folder, FILE_NAME)
         self._max_stored = max_stored
         self._new: dict[Key, int] = {}
+        self._new_facts: dict[bytes, bytes] = {}
         self._file_lock = threading.Lock()
         self._connection = self._opened()
 
@@ -87,7 +92,8 @@ class StoredCounts(CountCache):
         """Write what is new, all of it or nothing."""
         with self._file_lock:
             new, self._new = self._new, {}
-            if not new or self._connection is None:
+            facts, self._new_facts = self._new_facts, {}
+            if not (new or facts) or self._connection is None:
                 return
             rows = [(key, _checked(key, count)) for key, count in _with_stored_keys(new)]
             with suppress(*_problems()), self._connection as transaction:
@@ -96,6 +102,12 @@ class StoredCounts(CountCache):
                     "DELETE FROM counts WHERE rowid <= (SELECT max(rowid) FROM counts) - ?",
                     (self._max_stored,),
                 )
+                transaction.executemany(
+                    "INSERT OR REPLACE INTO facts (key, value) VALUES (?, ?)", facts.items()
+                )
+                transaction.execute(
+                    "DELETE FROM facts WHERE rowid <= (SELECT max(rowid) FROM facts) - ?", (MAX_FACTS,)
+                )
 
     def close(self) -> None:
         """Let go of the file; what is not saved is lost."""
@@ -103,6 +115,19 @@ class StoredCounts(CountCache):
             connection, self._connection = self._connection, None
             if connection is not None:
                 connection.close()
+
+    def recall(self, keys: Collection[bytes]) -> Mapping[bytes, bytes]:
+        rows: list[tuple[bytes, object]] = []
+        with self._file_lock:
+            for some in _runs(list(keys), _AT_A_TIME):
+                marks = ",".join("?" * len(some))
+                wanted = f"SELECT key, value FROM facts WHERE key IN ({marks})"  # question marks
+                rows += self._selected(wanted, some)
+        return {key: value for key, value in rows if isinstance(value, bytes)}
+
+    def remember(self, facts: Mapping[bytes, bytes]) -> None:
+        with self._file_lock:
+            self._new_facts.update(facts)
 
     def _recalled(self, keys: Collection[Key]) -> Mapping[Key, int]:
         found: dict[Key, int] = {}
@@ -177,10 +202,12 @@ def _prepare(connection: sqlite3.Connection) -> None:
         connection.execute(
             "CREATE TABLE IF NOT EXISTS counts (key BLOB NOT NULL UNIQUE, value INTEGER NOT NULL)"
         )
+        connection.execute("CREATE TABLE IF NOT EXISTS facts (key BLOB NOT NULL UNIQUE, value BLOB NOT NULL)")
         connection.execute(f"PRAGMA user_version = {_VERSION}")
     elif version != _VERSION:
         raise sqlite3.DatabaseError(f"version {version}")
-    connection.execute("SELECT key, value FROM counts LIMIT 1").fetchone()
+    for table in ("counts", "facts"):
+        connection.execute(f"SELECT key, value FROM {table} LIMIT 1").fetchone()
 
 
 def _problems() -> tuple[type[Exception], ...]:

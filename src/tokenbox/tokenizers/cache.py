@@ -100,6 +100,13 @@ class CountCache:
                 self._counts.popitem(last=False)
         return found  # type: ignore[return-value]  # every None has been replaced
 
+    def recall(self, keys: Collection[bytes]) -> Mapping[bytes, bytes]:
+        """What was remembered by these digests in another process. Here: nothing."""
+        return {}
+
+    def remember(self, facts: Mapping[bytes, bytes]) -> None:
+        """Keep for other processes what follows from contents, by digest. Here: not at all."""
+
     def _recalled(self, keys: Collection[Key]) -> Mapping[Key, int]:
         """What is known of these from elsewhere."""
         return {}

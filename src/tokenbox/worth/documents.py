@@ -18,12 +18,16 @@ class Role(Enum):
 
 
 class Document(NamedTuple):
-    """A text with a path (or a title). ``percent``: what its kind is worth beside source code."""
+    """A text with a path (or a title). ``percent``: what its kind is worth beside source code.
+
+    ``defines``: the names that it defines, where they are known already.
+    """
 
     path: str
     data: bytes
     percent: int = 100
     role: Role = Role.SOURCE
+    defines: Sequence[bytes] | None = None
 
 
 class Span(NamedTuple):

@@ -52,12 +52,12 @@ class Standing:
         self._documents = documents
         mentioned: Counter[bytes] = Counter()
         defined: Counter[bytes] = Counter()
-        own: list[list[bytes]] = []
+        own: list[Sequence[bytes]] = []
         if found is None:
             found = (identifiers(document.data) for document in documents)
         for document, known in zip(documents, found, strict=True):
             # A page that mentions a name does not use it.
-            names = [] if document.role is Role.OTHER else defined_in(document.data)
+            names = [] if document.role is Role.OTHER else _defines(document)
             if document.role is not Role.OTHER:
                 mentioned.update(list(known))
                 # What tests define stands for nothing that they use.
@@ -104,6 +104,10 @@ class Standing:
             return 0
         defined = max(1, self._defined[name])
         return SCALE * (mentioned - 1) // defined // 4 if defined <= _COMMON else 0
+
+
+def _defines(document: Document) -> Sequence[bytes]:
+    return defined_in(document.data) if document.defines is None else document.defines
 
 
 def defined_in(data: bytes) -> list[bytes]:

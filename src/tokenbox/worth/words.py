@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from tokenbox.characters import known, lower
 
@@ -27,6 +28,7 @@ def split(text: str) -> list[str]:
     return [lower(word) for word in _WORD.findall(known(text))]
 
 
+@lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
     """The word without its ending, lightly: a prefix of the word, but for a last ``i`` for ``y``."""
     if len(word) <= _SHORTEST or not word.isascii():

@@ -1,0 +1,89 @@
+"""What was found in a file is found once, and never believed if it was changed."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+from unittest.mock import patch
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.compose.independent import HOSTILE
+from tokenbox.folder import Options, cutting, pack_source
+from tokenbox.folder.cutting import cut_all, names_in
+from tokenbox.store.stored_counts import FILE_NAME, StoredCounts
+from tokenbox.tokenizers.cache import CountCache
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
+
+    from tests.pack.conftest import Make, Packed
+
+SOURCE = "".join(f"def name_{n}(x):\n    '''Line {n}.'''\n    return x + {n}\n\n\n" for n in range(90))
+
+
+class Memory(CountCache):
+    """Remembers in this process."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.facts: dict[bytes, bytes] = {}
+
+    def recall(self, keys: Collection[bytes]) -> Mapping[bytes, bytes]:
+        return {key: self.facts[key] for key in keys if key in self.facts}
+
+    def remember(self, facts: Mapping[bytes, bytes]) -> None:
+        self.facts.update(facts)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.sampled_from([*HOSTILE, SOURCE, "class A:\n", "  x = 1\n"]), max_size=5).map("".join),
+            st.sampled_from(["python", "go", None]),
+        ),
+        max_size=4,
+    )
+)
+def test_what_is_remembered_is_what_would_be_found(texts: list[tuple[str, str | None]]) -> None:
+    contents = [(text.encode("utf-8", "surrogatepass"), language) for text, language in texts]
+    memory = Memory()
+    found, names = cut_all(contents, None), names_in([data for data, _ in contents], None)
+    for _ in range(2):
+        assert cut_all(contents, memory) == found
+        assert names_in([data for data, _ in contents], memory) == names
+
+
+def test_the_second_pack_parses_nothing_and_is_the_same(folder: Make, packed: Packed, tmp_path: Path) -> None:
+    source = packed(folder({"a.py": SOURCE, "b.py": SOURCE.replace("name", "other"), "c.md": "# x\n" * 900}))
+
+    def text() -> str:
+        with StoredCounts(tmp_path / "cache") as cache:
+            return pack_source(
+                source, "o200k_base", 900, options=Options("what is name_7?"), cache=cache
+            ).text
+
+    first = text()
+    with patch.object(cutting, "shape", wraps=cutting.shape) as shape:
+        assert text() == first
+    assert [call.args[1] for call in shape.call_args_list if call.args[1] is not None] == []
+
+
+def test_what_was_changed_on_the_disk_is_not_believed(folder: Make, packed: Packed, tmp_path: Path) -> None:
+    source = packed(folder({"a.py": SOURCE, "b.py": SOURCE.replace("name", "other")}))
+
+    def text() -> str:
+        with StoredCounts(tmp_path) as cache:
+            return pack_source(
+                source, "o200k_base", 900, options=Options("what is name_7?"), cache=cache
+            ).text
+
+    first = text()
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
+        (number,) = connection.execute("SELECT count(*) FROM facts").fetchone()
+        assert number >= 4
+        connection.execute("UPDATE facts SET value = substr(value, 1, length(value) - 3) || x'000102'")
+    assert text() == first
