@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from tokenbox.models import Counters
     from tokenbox.proof.evidence import Sink
     from tokenbox.tokenizers.cache import CountCache
+    from tokenbox.worth.scorers import Scorer
 
 T = TypeVar("T")
 Counts = str | Tokenizer | RequestCounter | Callable[[str], int]
@@ -288,6 +289,7 @@ def select(  # noqa: PLR0913  # each is an option of its own
     order: str = "given",
     separator: str = compose_sections.SEPARATOR,
     copies: bool = False,
+    scorer: Scorer | str | None = None,
     cache: CountCache | None = None,
 ) -> Selection:
     """The chunks worth most in at most ``budget`` tokens (docs/pack.md, "Anyone's chunks").
@@ -301,7 +303,15 @@ def select(  # noqa: PLR0913  # each is an option of its own
 
     counter = text_counter(model, tokenizer)
     return selected(
-        chunks, budget, counter, query=query, order=order, separator=separator, copies=copies, cache=cache
+        chunks,
+        budget,
+        counter,
+        query=query,
+        order=order,
+        separator=separator,
+        copies=copies,
+        scorer=scorer,
+        cache=cache,
     )
 
 
@@ -327,6 +337,7 @@ def pack(  # noqa: PLR0913  # each is an option of its own
     strip: Sequence[str] | None = None,
     line_numbers: bool | None = None,
     redact: bool = True,
+    scorer: Scorer | str | None = None,
     cache: CountCache | None = None,
     proof: Sink | None = None,
 ) -> Pack:
@@ -335,7 +346,8 @@ def pack(  # noqa: PLR0913  # each is an option of its own
     ``path``: a file or folder, or several. ``purpose``: ``review``, ``question`` or ``handover``, a preset.
     ``focus``: ``PATH`` or ``PATH:SYMBOL``. ``diff``: a revision to compare with. ``instructions``: a text.
     ``priority``: rules such as ``"src/**=high"``; ``level``: such as ``"docs/**=listed"``. ``strip``:
-    ``comments``, ``base64``, ``outputs``. What is None comes from the preset, then from
+    ``comments``, ``base64``, ``outputs``. ``scorer``: what says what pieces are worth to the query, as for
+    :func:`select`. What is None comes from the preset, then from
     ``[tool.tokenbox.pack]``. The text is ``.text``; the files and how they are shown are ``.files``.
 
     Raises what the reading of folders raises (``PathProblem``, ``NothingToPack``, ``GitProblem`` ...),
@@ -389,6 +401,7 @@ def pack(  # noqa: PLR0913  # each is an option of its own
         history=bool(settled.history),
         levels=settled.levels or (),
         line_numbers=bool(settled.line_numbers),
+        scorer=scorer,
     )
     return folder.pack_source(source, counter, budget, mode, options=options, cache=cache, proof=proof)
 

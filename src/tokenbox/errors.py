@@ -50,6 +50,7 @@ Each carries a stable ``code`` (for programs), a message that says what was wron
     ├── ShellError ...                shell_error              shell.errors
     ├── FocusProblem, GitProblem, LevelProblem, ManifestProblem, NothingToPack, PackTooLarge, PathProblem,
     │   PriorityProblem, ProjectProblem, SettingProblem, SplitProblem    folder
+    ├── ScorerProblem                 scorer_failed            worth.scorers
     ├── BodyEncoded, BodyTimeout, BodyTooLarge, EndpointProblem, GatewayProblem, SpoolError,
     │   StreamFrameTooLarge                                     gateway
     ├── NothingToInspect, PageTooLarge                            inspect

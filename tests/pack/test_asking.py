@@ -10,7 +10,8 @@ import pytest
 from tests.pack.test_packing import git, module
 from tokenbox.folder import LevelRule, Options, pack_source
 from tokenbox.folder.listing import Shown
-from tokenbox.folder.packing import FocusProblem, LevelProblem
+from tokenbox.folder.packing import LevelProblem
+from tokenbox.folder.weighing import FocusProblem
 
 if TYPE_CHECKING:
     from pathlib import Path

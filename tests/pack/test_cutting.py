@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.compose.independent import HOSTILE
-from tokenbox.folder import Options, cutting, pack_source
+from tokenbox.folder import Options, pack_source
 from tokenbox.folder.cutting import cut_all, names_in
+from tokenbox.folder.pieces import shape as found_by
 from tokenbox.store.stored_counts import FILE_NAME, StoredCounts
 from tokenbox.tokenizers.cache import CountCache
 
@@ -67,7 +68,7 @@ def test_the_second_pack_parses_nothing_and_is_the_same(folder: Make, packed: Pa
             ).text
 
     first = text()
-    with patch.object(cutting, "shape", wraps=cutting.shape) as shape:
+    with patch("tokenbox.folder.cutting.shape", side_effect=found_by) as shape:
         assert text() == first
     assert [call.args[1] for call in shape.call_args_list if call.args[1] is not None] == []
 

@@ -16,6 +16,7 @@ from tokenbox.cli import terminal
 from tokenbox.cli.count import Engine, named_tokenizer
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.proving import Proof, ProofDir, ProofTexts, asks_for_proof, proving
+from tokenbox.cli.request import import_from_here
 from tokenbox.cli.streams import (
     STDIN,
     deliver,
@@ -37,11 +38,14 @@ if TYPE_CHECKING:
     from tokenbox.render.lines import Line
     from tokenbox.tokenizers.cache import CountCache
     from tokenbox.tokenizers.protocol import Tokenizer
+    from tokenbox.worth.scorers import Worth
 
 HEAD = "HEAD"
 # Notes of one kind that are shown; --format json has all. Secrets are all shown.
 SHOWN_NOTES = 5
 BAR_CELLS = 20
+# A folder of more than so many bytes for each token of the budget does not fit: few tokens are longer.
+_SURELY_TOO_MUCH = 16
 
 
 class Order(StrEnum):
@@ -182,6 +186,10 @@ def pack(  # noqa: PLR0913, PLR0917  # one parameter per option
         list[str] | None,
         typer.Option("--focus", metavar="PATH[:SYMBOL]", help="This, and what is near it; may be repeated."),
     ] = None,
+    scorer: Annotated[
+        str | None,
+        typer.Option("--scorer", metavar="NAME", help="What says what pieces are worth: module:function."),
+    ] = None,
     history: Annotated[
         bool | None,
         typer.Option("--history/--no-history", help="Past changes say which files matter, by git."),
@@ -280,6 +288,7 @@ def pack(  # noqa: PLR0913, PLR0917  # one parameter per option
             prover.budget_source = "--budget"
         from tokenbox import folder as packing  # noqa: PLC0415  # only this command reads folders
 
+        import_from_here(scorer)
         given = packing.Settings(
             include=tuple(include) if include else None,
             exclude=tuple(exclude) if exclude else None,
@@ -303,6 +312,7 @@ def pack(  # noqa: PLR0913, PLR0917  # one parameter per option
             _query(query, query_file),
             tuple(focus or ()),
             tuple(packing.parse_rule(text) for text in priority or ()),
+            scorer,
             redact=redact,
             stored=cache,
             counter=lambda: named_tokenizer(tokenizer, model, engine),
@@ -342,6 +352,7 @@ class _Run:
     query: str | None
     focus: tuple[str, ...]
     rules: tuple[PriorityRule, ...]
+    scorer: str | None
     redact: bool
     stored: bool
     counter: Callable[[], Tokenizer]
@@ -376,6 +387,7 @@ class _Run:
             history=bool(settled.history),
             levels=settled.levels or (),
             line_numbers=bool(settled.line_numbers),
+            scorer=self.scorer,
         )
         read = partial(
             packing.read,
@@ -394,18 +406,24 @@ class _Run:
             _encode(source, choices)
             return Exit.OK
         counter = self.counter()
+        worth = None
         with _counts(stored=self.stored) as counts:
             with (
                 packing.CountAhead(counter, counts) as ahead,
                 terminal.progress("reading", len(surveyed.found.files)) as advance,
             ):
                 source = read(advance=advance, seen=ahead.add)
+                ahead.submit()
+                # What is worth most is found while the last texts are counted, if not all can fit.
+                weigh = choices.budget is not None and not (choices.tree or choices.check)
+                if weigh and source.size > _SURELY_TOO_MUCH * (choices.budget or 0):
+                    worth = packing.weigh(source, options, counts)
             _report_notes(source.notes)
             _report_grammars(source)
             if choices.tree:
                 _show_tree(source, counter, counts, choices)
                 return Exit.OK
-            return _render(source, counter, counts, choices, options, self.prover)
+            return _render(source, counter, counts, choices, options, self.prover, worth)
 
 
 def _counts(*, stored: bool) -> AbstractContextManager[CountCache]:
@@ -448,13 +466,16 @@ def _render(  # the parts of one run
     choices: PackChoices,
     options: Options,
     prover: Prover | None,
+    worth: Worth | None,
 ) -> int:
     from tokenbox.folder import pack_source  # noqa: PLC0415
 
     mode = "xml" if choices.text_format in (Format.JSON, Format.BCP) else choices.text_format.value
     budget = None if choices.check else choices.budget
     with terminal.progress("choosing"):
-        result = pack_source(source, counter, budget, mode, options=options, cache=counts, proof=prover)
+        result = pack_source(
+            source, counter, budget, mode, options=options, cache=counts, proof=prover, worth=worth
+        )
     about = "" if counter.identity.exact else "~"
     if choices.check:
         assert choices.budget is not None  # noqa: S101  # see ``verify``

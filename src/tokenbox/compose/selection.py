@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from tokenbox.tokenizers.registry import as_tokenizer
 from tokenbox.worth.documents import Document, Span
 from tokenbox.worth.query import read_query
 from tokenbox.worth.relevance import Relevance
+from tokenbox.worth.scorers import scorer_of, scores
 from tokenbox.worth.words import split
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from tokenbox.tokenizers.cache import CountCache
     from tokenbox.tokenizers.protocol import Tokenizer
+    from tokenbox.worth.scorers import Scorer
 
 SEPARATOR = "\n\n"
 # Of two texts that share so much of the smaller one's word sequences (percent), the one of less worth is
@@ -184,7 +186,7 @@ def check_query(query: object) -> None:
         raise InvalidContent(f"a query is a text, not {type(query).__name__}.")
 
 
-def select(
+def select(  # noqa: PLR0913  # each is an option of its own
     chunks: Iterable[object],
     budget: int,
     tokenizer: str | Tokenizer | Callable[[str], int],
@@ -193,20 +195,25 @@ def select(
     order: Order | str = Order.GIVEN,
     separator: str = SEPARATOR,
     copies: bool = False,
+    scorer: Scorer | str | None = None,
     cache: CountCache | None = None,
 ) -> Selection:
     """The chunks worth most in at most ``budget`` tokens, joined by ``separator``.
 
     ``chunks``: strings, mappings, :class:`Chunk` or documents of a library. ``query``: what they are for; a
-    chunk's own ``score`` goes before it. ``order``: as given, or the best last. Of chunks that say the same
+    chunk's own ``score`` goes before it. ``scorer``: a function of (query, texts) that says what chunks
+    without a score are worth, the name of an entry point of ``tokenbox.scorers``, or ``module:function``.
+    ``order``: as given, or the best last. Of chunks that say the same
     only the best is shown, unless ``copies``. Raises ``ContextCriticalOverflow`` if the critical chunks do
-    not fit, :class:`InvalidContent` and ``InvalidBudget``.
+    not fit, :class:`InvalidContent`, ``ScorerProblem`` and ``InvalidBudget``.
     """
     budget = token_budget(budget)
     check_query(query)
     if isinstance(chunks, str | bytes | Mapping) or not isinstance(chunks, Iterable):
         raise InvalidContent(f"chunks are a list of texts or mappings, not {type(chunks).__name__}.")
     given = [Chunk.of(value, number) for number, value in enumerate(chunks)]
+    if scorer is not None:
+        given = _scored(given, scorer_of(scorer), query or "")
     counter = Counter(as_tokenizer(tokenizer), cache)
     worths = _worths(given, query)
     copied = {} if copies else _copies(given, worths)
@@ -314,6 +321,13 @@ class _Chunks:
         """A form with the separator after it: what the first one needs none of is left over."""
         text = self._chunks[i].text if form == 0 else self._chunks[i].forms[form - 1]
         return self._counter.count(text + self._separator)
+
+
+def _scored(chunks: Sequence[Chunk], scorer: Scorer, query: str) -> list[Chunk]:
+    """The chunks, with what the scorer says of those that have no score of their own."""
+    unknown = [i for i, chunk in enumerate(chunks) if chunk.score is None]
+    found = dict(zip(unknown, scores(scorer, query, [chunks[i].text for i in unknown]), strict=True))
+    return [replace(chunk, score=found[i]) if i in found else chunk for i, chunk in enumerate(chunks)]
 
 
 def _worths(chunks: Sequence[Chunk], query: str | None) -> list[int]:

@@ -15,6 +15,7 @@ from tokenbox.folder.remote import cloned, is_url
 from tokenbox.folder.source import File, Source, Survey, read, survey
 from tokenbox.folder.stripping import Strip
 from tokenbox.folder.walk import PathProblem
+from tokenbox.folder.weighing import weigh
 
 __all__ = [
     "CountAhead",
@@ -44,4 +45,5 @@ __all__ = [
     "split",
     "strips",
     "survey",
+    "weigh",
 ]

@@ -42,7 +42,7 @@ class CountAhead:
     def __exit__(self, failure: object, *_: object) -> None:
         """Wait for all counts; after a failure only for those being made."""
         if failure is None:
-            self._submit()
+            self.submit()
         self._threads.shutdown(cancel_futures=failure is not None)
 
     def add(self, text: str) -> None:
@@ -52,9 +52,10 @@ class CountAhead:
         self._texts.append(text)
         self._characters += len(text)
         if self._characters >= _JOB:
-            self._submit()
+            self.submit()
 
-    def _submit(self) -> None:
+    def submit(self) -> None:
+        """Count what was added, without waiting for more."""
         texts, self._texts, self._characters = self._texts, [], 0
         if texts:
             self._free.acquire()

@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from tokenbox.engine.choice import Choice, Upgrade, choose
 from tokenbox.folder.cutting import cut_all
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tokenbox.folder.pieces import Piece
     from tokenbox.folder.source import File
     from tokenbox.tokenizers.cache import CountCache
+    from tokenbox.worth.scorers import Worth
 
 
 class Form(IntEnum):
@@ -29,14 +30,6 @@ class Form(IntEnum):
     NOTHING = 0
     OUTLINE = 1
     FULL = 2
-
-
-class Worth(Protocol):
-    """What files and pieces are worth."""
-
-    def document(self, i: int, /) -> int: ...
-
-    def pieces(self, pieces: Sequence[tuple[int, Span]], /) -> list[int]: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,23 +13,17 @@ from tokenbox.content.block_kinds import FormatHint, Priority
 from tokenbox.content.blocks import AnnotationBlock, CodeBlock, DiffBlock, DocumentBlock
 from tokenbox.errors import ContextCriticalOverflow, EmptyInput, TokenboxError, TokenizerError
 from tokenbox.folder.choosing import WITH_QUERY, WITHOUT_QUERY, Board, Form, numbered
-from tokenbox.folder.cutting import names_in
 from tokenbox.folder.globs import Glob
-from tokenbox.folder.history import past_changes
 from tokenbox.folder.listing import Listing, Shown, file_tree, folders, folders_only
-from tokenbox.folder.pieces import shape
 from tokenbox.folder.priorities import matcher
 from tokenbox.folder.summaries import summary_of
+from tokenbox.folder.weighing import weigh
 from tokenbox.proof.calls import proven
 from tokenbox.proof.of_blocks import RENDER_BLOCKS
 from tokenbox.render.registry import find_renderer
 from tokenbox.render.templates import block_body
 from tokenbox.tokenizers.registry import as_tokenizer
-from tokenbox.worth.documents import Document, Role
-from tokenbox.worth.query import Place, read_query
-from tokenbox.worth.references import nearby
-from tokenbox.worth.relevance import Relevance, remembered
-from tokenbox.worth.standing import Standing
+from tokenbox.worth.scorers import scorer_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,11 +31,11 @@ if TYPE_CHECKING:
     from tokenbox.compose.blocks import BlockLayout
     from tokenbox.content.blocks import Block, FileTreeBlock
     from tokenbox.engine.choice import Choice
-    from tokenbox.folder.choosing import Worth
-    from tokenbox.folder.source import File, Source
+    from tokenbox.folder.source import Source
     from tokenbox.proof.evidence import Sink
     from tokenbox.tokenizers.cache import CountCache
     from tokenbox.tokenizers.protocol import Tokenizer
+    from tokenbox.worth.scorers import Scorer, Worth
 
 SCHEMA = "tokenbox.folder/1"
 # The tree takes at most this part of the budget, or this many tokens where that is less; and never more
@@ -55,12 +49,6 @@ _OUTLINED = 25
 # Fewer tokens than these are not worth another round.
 _CRUMBS = 24
 _TRIES = 12
-
-
-class FocusProblem(TokenboxError):
-    """What is to be in focus is not in the pack."""
-
-    code = "focus_not_found"
 
 
 class LevelProblem(TokenboxError):
@@ -111,7 +99,8 @@ class Options:
 
     ``focus``: paths, or ``PATH:SYMBOL``, that the rest is to be near. ``history``: past changes count, by
     git. ``levels``: how much of the files that a pattern matches is shown at most. ``line_numbers``: before
-    each line of a file.
+    each line of a file. ``scorer``: says what pieces are worth, in place of the words of the query: a
+    function, the name of an entry point, or ``module:function`` (``worth.scorers``).
     """
 
     query: str | None = None
@@ -121,10 +110,11 @@ class Options:
     history: bool = False
     levels: tuple[LevelRule, ...] = ()
     line_numbers: bool = False
+    scorer: Scorer | str | None = None
 
     def asks(self, source: Source) -> bool:
         """Whether anything says what the pack is for."""
-        return self.query is not None or bool(self.focus) or bool(source.changes)
+        return self.query is not None or bool(self.focus or source.changes or self.scorer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +180,7 @@ class Pack:
             "schema": SCHEMA,
             "query": self.options.query,
             "order": self.options.order.value,
+            "scorer": None if self.options.scorer is None else scorer_name(self.options.scorer),
             "gap_permille": self.gap_permille,
             "files": [file.to_dict() for file in self.files],
             "rendering": self.rendering.to_dict(),
@@ -205,11 +196,13 @@ def pack_source(
     options: Options | None = None,
     cache: CountCache | None = None,
     proof: Sink | None = None,
+    worth: Worth | None = None,
 ) -> Pack:
     """The files of ``source`` in at most ``budget`` tokens; all of them in full if they fit.
 
-    Raises ``ContextCriticalOverflow`` if the changes, the instructions and the critical files alone do not
-    fit, and ``EmptyInput`` if not even the tree does.
+    ``worth``: what :func:`~tokenbox.folder.weighing.weigh` said already. Raises ``ContextCriticalOverflow``
+    if the changes, the instructions and the critical files alone do not fit, and ``EmptyInput`` if not even
+    the tree does.
     """
     packer = _Packer(
         source,
@@ -219,6 +212,7 @@ def pack_source(
         options or Options(),
         cache,
         proof,
+        worth,
     )
     return packer.everything() or packer.chosen()
 
@@ -273,7 +267,9 @@ class _Packer:
         options: Options,
         cache: CountCache | None,
         proof: Sink | None,
+        worth: Worth | None,
     ) -> None:
+        self._worth = worth
         self._source = source
         self._counter = counter
         self._budget = budget
@@ -314,7 +310,7 @@ class _Packer:
     def chosen(self) -> Pack:
         """What is worth most, up to the budget."""
         assert self._budget is not None  # noqa: S101  # without one everything fits
-        worth = self._worth()
+        worth = self._worth or weigh(self._source, self._options, self._cache)
         order = self._by_worth(worth)
         kept = self._kept()
         free = self._budget - self._fixed(kept)
@@ -356,55 +352,9 @@ class _Packer:
 
     # What they need.
 
-    def _worth(self) -> Worth:
-        files = self._source.files
-        roles = [_role(file) for file in files]
-        read = [i for i in self._texts if roles[i] is not Role.OTHER]
-        names = dict(zip(read, names_in([files[i].text or b"" for i in read], self._cache), strict=True))
-        documents = [
-            Document(file.name, file.text or b"", self._prior(file), roles[i], names.get(i))
-            for i, file in enumerate(files)
-        ]
-        if not self._asks:
-            return Standing(documents)
-        query = read_query(self._options.query or "")
-        if self._options.focus or self._source.changes:
-            query = nearby(query, documents, *self._near())
-        extra = None
-        if self._options.history:
-            extra = remembered(past_changes(self._source.root), query, documents)
-        return Relevance(documents, query, extra, standing=True)
-
-    def _near(self) -> tuple[list[bytes], list[Place]]:
-        """The texts that are in focus or were changed, and where they are."""
-        texts: list[bytes] = []
-        places: list[Place] = []
-        for named in self._options.focus:
-            path, _, symbol = named.partition(":")
-            found = [
-                file for file in self._source.files if file.name == path or file.name.endswith(f"/{path}")
-            ]
-            if not found:
-                raise FocusProblem(f"--focus {named}: there is no file {path!r} in the pack.", path=path)
-            for file in found[:1]:
-                text, lines = (file.text or b"", ()) if not symbol else _part_of(file, symbol)
-                texts.append(text)
-                places.append(Place(file.name, lines))
-        for change in self._source.changes:
-            touched: list[int] = []
-            for hunk in change.hunks:
-                changed = [line[1:] for line in hunk.lines.split(b"\n") if line[:1] in {b"+", b"-", b"@"}]
-                texts.append(b"\n".join(changed))
-                touched += list(range(hunk.new_start, hunk.new_start + hunk.lines.count(b"\n")))
-            places.append(Place(change.path, tuple(touched)))
-        return texts, places
-
     @property
     def _asks(self) -> bool:
         return self._options.asks(self._source)
-
-    def _prior(self, file: File) -> int:
-        return file.prior.percent if self._asks else file.prior.alone
 
     def _by_worth(self, worth: Worth) -> list[int]:
         ranks = self._ranks()
@@ -563,20 +513,6 @@ class _Packer:
             budget=self._budget,
             blocks=len(self._source.files),
         )
-
-
-def _part_of(file: File, symbol: str) -> tuple[bytes, tuple[int, ...]]:
-    """The pieces of a file that define ``symbol``, and their lines. Raises :class:`FocusProblem`."""
-    data = file.text or b""
-    pieces = [p for p in shape(data, file.kind.outline).pieces if symbol in p.names or symbol in p.within]
-    if not pieces:
-        raise FocusProblem(f"--focus {file.name}:{symbol}: the file defines no {symbol!r}.", path=file.name)
-    lines = tuple(line for piece in pieces for line in range(piece.first + 1, piece.last + 1))
-    return b"".join(data[piece.start : piece.end] for piece in pieces), lines
-
-
-def _role(file: File) -> Role:
-    return {"source": Role.SOURCE, "test": Role.TEST}.get(file.prior.name, Role.OTHER)
 
 
 def _tree_room(budget: int) -> int:

@@ -93,6 +93,11 @@ class Source:
     log: str = ""
     """The latest commits, if they are asked for."""
 
+    @property
+    def size(self) -> int:
+        """Bytes of all texts."""
+        return sum(len(file.text) for file in self.files if file.text is not None)
+
 
 def survey(paths: Sequence[str | os.PathLike[str]], within: str | None = None) -> Survey:
     """What is in ``paths``. Nothing above the folder ``within`` is read, not even the project's rules.

@@ -1,0 +1,126 @@
+"""Scorers of the user's own: embeddings, rerankers, rules. They say what texts are worth to a query.
+
+A scorer is a function of (query, texts) that returns a number for each text; it is given as such, as the name
+of an entry point of ``tokenbox.scorers``, or as ``module:function``.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import reduce
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol, cast
+
+from tokenbox.errors import TokenboxError
+from tokenbox.worth.fixed import SCALE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tokenbox.worth.documents import Document, Span
+
+GROUP = "tokenbox.scorers"
+
+
+class ScorerProblem(TokenboxError):
+    """A scorer cannot be found, raised an error (its cause), or did not return a number for each text."""
+
+    code = "scorer_failed"
+
+
+class Scorer(Protocol):
+    """What a user writes. The same texts must get the same numbers."""
+
+    def __call__(self, query: str, texts: Sequence[str], /) -> Sequence[float]:
+        """A finite number for each text, the larger the better; zero and less is nothing."""
+        ...
+
+
+class Worth(Protocol):
+    """What documents and their pieces are worth."""
+
+    def document(self, i: int, /) -> int: ...
+
+    def pieces(self, pieces: Sequence[tuple[int, Span]], /) -> list[int]: ...
+
+
+class Scored:
+    """The worth of pieces by a user's scorer; documents are ordered by ``base``.
+
+    A piece is given with its path as its first line.
+    """
+
+    def __init__(self, base: Worth, scorer: Scorer, query: str, documents: Sequence[Document]) -> None:
+        self._base = base
+        self._scorer = scorer
+        self._query = query
+        self._documents = documents
+
+    def document(self, i: int) -> int:
+        return self._base.document(i)
+
+    def pieces(self, pieces: Sequence[tuple[int, Span]]) -> list[int]:
+        texts = []
+        for i, span in pieces:
+            path, data = self._documents[i].path, self._documents[i].data
+            texts.append(f"{path}\n{data[span.start : span.end].decode('utf-8', 'replace')}")
+        return [max(0, int(score * SCALE)) for score in scores(self._scorer, self._query, texts)]
+
+
+def scores(scorer: Scorer, query: str, texts: Sequence[str]) -> list[Fraction]:
+    """What the scorer says of each text. Raises :class:`ScorerProblem`."""
+    try:
+        found = [Fraction(score) for score in scorer(query, texts)]
+    except Exception as error:
+        raise ScorerProblem(
+            f"the scorer failed on {len(texts):,} texts: {type(error).__name__}: {error}. "
+            "It returns a finite number for each text."
+        ) from error
+    if len(found) != len(texts):
+        raise ScorerProblem(f"the scorer returned {len(found):,} numbers for {len(texts):,} texts.")
+    return found
+
+
+def scorer_of(value: object) -> Scorer:
+    """The scorer that ``value`` is or names. Raises :class:`ScorerProblem`."""
+    found = value
+    if isinstance(value, str):
+        try:
+            found = _imported(value) if ":" in value else _installed(value)
+        except ScorerProblem:
+            raise
+        except Exception as error:
+            raise ScorerProblem(
+                f"the scorer {value} cannot be imported: {type(error).__name__}: {error}. "
+                "Is its folder on PYTHONPATH?",
+                scorer=value,
+            ) from error
+    if not callable(found):
+        raise ScorerProblem(f"a scorer is a function of (query, texts), not {found!r:.60}.")
+    return cast("Scorer", found)
+
+
+def scorer_name(value: Scorer | str) -> str:
+    """What a record calls the scorer."""
+    if isinstance(value, str):
+        return value
+    return f"{getattr(value, '__module__', '?')}:{getattr(value, '__qualname__', type(value).__name__)}"
+
+
+def _imported(spec: str) -> object:
+    module, _, path = spec.partition(":")
+    found: object = reduce(getattr, path.split("."), import_module(module))
+    return found
+
+
+def _installed(name: str) -> object:
+    from importlib.metadata import entry_points  # noqa: PLC0415  # 20 ms, for a name that is not built in
+
+    points = {point.name: point for point in entry_points(group=GROUP)}
+    if name not in points:
+        there = f"There are: {', '.join(sorted(points))}. " if points else ""
+        raise ScorerProblem(
+            f"no scorer is called {name!r}. {there}Name a function of yours as module:function.", scorer=name
+        )
+    found: object = points[name].load()
+    return found
