@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, TypeVar
 
+from tokenbox import named_code
 from tokenbox.compose import sections as compose_sections
 from tokenbox.compose.bound import Bound
 from tokenbox.compose.remembered import COUNTS, counted
@@ -301,6 +302,7 @@ def select(  # noqa: PLR0913  # each is an option of its own
     """
     from tokenbox.compose.selection import select as selected  # noqa: PLC0415  # `tokenbox.layout` needs no words
 
+    named_code.allow(scorer)
     counter = text_counter(model, tokenizer)
     return selected(
         chunks,
@@ -393,6 +395,7 @@ def pack(  # noqa: PLR0913  # each is an option of its own
         strip=settled.strip or (),
         log=settled.log or 0,
     )
+    named_code.allow(scorer)
     options = folder.Options(
         query,
         settled.order or folder.Order.PATH,

@@ -35,7 +35,7 @@ MODULES = {"init": "config"}
 # These have commands of their own.
 GROUPS = frozenset({"lcp", "proof", "gateway"})
 # Options whose value may be `module:function`.
-_NAME_CODE = frozenset({"--tokenizer", "-t", "--strategy"})
+_NAME_CODE = frozenset({"--tokenizer", "-t", "--strategy", "--scorer"})
 
 
 def build_app(commands: Iterable[str] = COMMANDS) -> typer.Typer:

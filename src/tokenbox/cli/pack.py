@@ -16,7 +16,6 @@ from tokenbox.cli import terminal
 from tokenbox.cli.count import Engine, named_tokenizer
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.proving import Proof, ProofDir, ProofTexts, asks_for_proof, proving
-from tokenbox.cli.request import import_from_here
 from tokenbox.cli.streams import (
     STDIN,
     deliver,
@@ -288,7 +287,6 @@ def pack(  # noqa: PLR0913, PLR0917  # one parameter per option
             prover.budget_source = "--budget"
         from tokenbox import folder as packing  # noqa: PLC0415  # only this command reads folders
 
-        import_from_here(scorer)
         given = packing.Settings(
             include=tuple(include) if include else None,
             exclude=tuple(exclude) if exclude else None,

@@ -7,11 +7,10 @@ of an entry point of ``tokenbox.scorers``, or as ``module:function``.
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import reduce
-from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
-from tokenbox.errors import TokenboxError
+from tokenbox import named_code
+from tokenbox.errors import CodeNotAllowed, TokenboxError
 from tokenbox.worth.fixed import SCALE
 
 if TYPE_CHECKING:
@@ -82,22 +81,29 @@ def scores(scorer: Scorer, query: str, texts: Sequence[str]) -> list[Fraction]:
 
 
 def scorer_of(value: object) -> Scorer:
-    """The scorer that ``value`` is or names. Raises :class:`ScorerProblem`."""
-    found = value
-    if isinstance(value, str):
-        try:
-            found = _imported(value) if ":" in value else _installed(value)
-        except ScorerProblem:
-            raise
-        except Exception as error:
-            raise ScorerProblem(
-                f"the scorer {value} cannot be imported: {type(error).__name__}: {error}. "
-                "Is its folder on PYTHONPATH?",
-                scorer=value,
-            ) from error
+    """The scorer that ``value`` is or names. Raises :class:`ScorerProblem` and ``CodeNotAllowed``."""
+    found = _loaded(value) if isinstance(value, str) else value
     if not callable(found):
         raise ScorerProblem(f"a scorer is a function of (query, texts), not {found!r:.60}.")
     return cast("Scorer", found)
+
+
+def _loaded(name: str) -> object:
+    try:
+        found = named_code.load(name, GROUP)
+    except CodeNotAllowed:
+        raise
+    except Exception as error:
+        raise ScorerProblem(
+            f"the scorer {name} cannot be imported: {type(error).__name__}: {error}. Is its folder on "
+            "PYTHONPATH?",
+            scorer=name,
+        ) from error
+    if found is None:
+        raise ScorerProblem(
+            f"no scorer is called {name!r}. Name a function of yours as module:function.", scorer=name
+        )
+    return found
 
 
 def scorer_name(value: Scorer | str) -> str:
@@ -105,22 +111,3 @@ def scorer_name(value: Scorer | str) -> str:
     if isinstance(value, str):
         return value
     return f"{getattr(value, '__module__', '?')}:{getattr(value, '__qualname__', type(value).__name__)}"
-
-
-def _imported(spec: str) -> object:
-    module, _, path = spec.partition(":")
-    found: object = reduce(getattr, path.split("."), import_module(module))
-    return found
-
-
-def _installed(name: str) -> object:
-    from importlib.metadata import entry_points  # noqa: PLC0415  # 20 ms, for a name that is not built in
-
-    points = {point.name: point for point in entry_points(group=GROUP)}
-    if name not in points:
-        there = f"There are: {', '.join(sorted(points))}. " if points else ""
-        raise ScorerProblem(
-            f"no scorer is called {name!r}. {there}Name a function of yours as module:function.", scorer=name
-        )
-    found: object = points[name].load()
-    return found
