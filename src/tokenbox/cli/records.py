@@ -144,6 +144,7 @@ RECORDS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
         {
             "query": "text?",
             "order": "text",
+            "scorer": "text?",
             "gap_permille": "count?",
             "files": [{"path": "text", "bytes": "count", "tokens": "count?", "shown": "text", "*": "any"}],
             "rendering": _BLOCKS,
