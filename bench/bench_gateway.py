@@ -12,7 +12,7 @@ import tempfile
 import time
 import urllib.request
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -28,11 +28,14 @@ LITELLM = HERE / ".venv-gateway" / "bin" / "litellm"
 PLAIN = "import sys; sys.modules['fastokens'] = None; from tokenbox.cli import main; sys.exit(main())"
 CONNECTIONS = 16
 TARGETS = {
-    "added ms": 0.5,
+    "added ms": 0.4,
     "of LiteLLM's": 1 / 15,
     "per second": 3_000,
+    "per second with keys": 2_300,
+    "of it with keys": 0.75,
+    "two workers": 1.2,
     "times LiteLLM's": 30,
-    "stream": 0.6,
+    "stream": 0.8,
     "long": 1.5,
     "memory": 150,
     "start": 1.0,
@@ -44,7 +47,14 @@ kind = "openai"
 
 [models."gpt-4o"]
 max_ctx = 1000000
+{more}
 """
+# Servers of tokenbox beside the plain one: what their settings add. Both only under ``BESIDE``.
+KEYS = "tokenbox, keys and quotas"
+WORKERS = "tokenbox, 2 workers"
+SETTINGS = {KEYS: "[gateway]\nkeys = true", WORKERS: "[gateway]\nworkers = 2"}
+QUOTA = "1000000000000 tokens/day"
+BESIDE = ("cold", CONNECTIONS)
 LITELLM_CONFIG = """
 model_list:
   - model_name: gpt-4o
@@ -65,11 +75,17 @@ class Running:
     url: str
     process: subprocess.Popen[bytes]
     start: float
+    key: str = "sk-1234"
 
     def processor_seconds(self) -> float:
-        """What all its threads used so far."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """What all its threads used so far, those of its workers too."""
+        listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        pids = [self.process.pid, *map(int, listed.read_text(encoding="ascii").split())]
+        ticks = 0
+        for pid in pids:
+            fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     def memory_mb(self) -> float:
         status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
@@ -77,20 +93,21 @@ class Running:
 
 
 def run(*, quick: bool) -> dict[str, Any]:
-    seconds, rounds = (1.5, 1) if quick else (2.5, 5)
+    seconds, rounds = (1.5, 1) if quick else (1.6, 3)
     before = list(os.getloadavg())
     with ExitStack() as stack:
         servers = start_all(stack)
         memory = {"at start": {server.name: server.memory_mb() for server in servers}}
         for server in servers:  # what is loaded on first use is not part of any row but memory
-            load(server.url, "cold", 1, 0.5, f"first.{server.name}")
+            load(server, "cold", 1, 0.5, "first")
         rows = []
         for kind, connections in (
             *(("cold", 1), ("conversation", 1), ("cold", CONNECTIONS), ("conversation", CONNECTIONS)),
             *(("stream", 1), ("stream", CONNECTIONS), ("long", 1)),
         ):
-            of_litellm = kind in ("cold", "conversation", "stream")
-            asked = [server for server in servers if of_litellm or server.name != "LiteLLM"]
+            left_out = set() if (kind, connections) == BESIDE else {KEYS, WORKERS}
+            left_out |= {PEER} if kind == "long" else set()
+            asked = [server for server in servers if server.name not in left_out]
             rows += measured(asked, kind, connections, seconds, rounds)
         memory["after the load"] = {server.name: server.memory_mb() for server in servers}
         starts = {server.name: server.start for server in servers}
@@ -118,7 +135,7 @@ def measured(
     for number in range(rounds):
         for server in servers:
             busy = server.processor_seconds()
-            one = load(server.url, kind, connections, seconds, f"{kind}{connections}.{number}.{server.name}")
+            one = load(server, kind, connections, seconds, f"{kind}{connections}.{number}")
             one["processor_ms"] = 1000 * (server.processor_seconds() - busy) / one["requests"]
             if one["bad"]:
                 raise SystemExit(f"{server.name}, {kind}: {one['bad'][0]}")
@@ -129,8 +146,9 @@ def measured(
     ]
 
 
-def load(url: str, kind: str, connections: int, seconds: float, seed: str) -> dict[str, Any]:
-    command = [sys.executable, PARTS / "load.py", url, kind, str(connections), str(seconds), seed]
+def load(server: Running, kind: str, connections: int, seconds: float, seed: str) -> dict[str, Any]:
+    told = [server.url, kind, str(connections), str(seconds), seed, server.key]
+    command = [sys.executable, PARTS / "load.py", *told]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return dict(json.loads(done.stdout))
 
@@ -144,19 +162,25 @@ def start_all(stack: ExitStack) -> list[Running]:
     port = free_port()
     stub = stack.enter_context(running("stub", [sys.executable, PARTS / "stub.py", str(port)], port, folder))
     servers = [stub]
-    for name, start in (("bare aiohttp", PLAIN), ("tokenbox", PLAIN), ("tokenbox, fast", None)):
-        own = free_port()
+    starts = dict.fromkeys(("bare aiohttp", *OURS, *SETTINGS), PLAIN) | {OURS[1]: None}
+    for name, start in starts.items():
+        own, key = free_port(), "sk-1234"
         if name == "bare aiohttp":
             command = [sys.executable, PARTS / "passing.py", str(own), stub.url]
         else:
             state = Path(folder, name.replace(", ", "-"))
             (state / ".tokenbox").mkdir(parents=True)
-            config = CONFIG.format(port=port)
+            config = CONFIG.format(port=port, more=SETTINGS.get(name, ""))
             (state / ".tokenbox" / "config.toml").write_text(config, encoding="utf-8")
-            how = ["-m", "tokenbox"] if start is None else ["-c", start]
-            command = [sys.executable, *how, "serve", "--port", str(own), "--quiet"]
+            how = [sys.executable, *(["-m", "tokenbox"] if start is None else ["-c", start])]
+            if name == KEYS:
+                make = [*how, "gateway", "keys", "create", "bench", "--quota", QUOTA, "--json"]
+                key = json.loads(subprocess.check_output(make, cwd=state, env=environment_of(str(state))))[
+                    "key"
+                ]
+            command = [*how, "serve", "--port", str(own), "--quiet"]
         where = folder if name == "bare aiohttp" else str(state)
-        servers.append(stack.enter_context(running(name, command, own, where)))
+        servers.append(replace(stack.enter_context(running(name, command, own, where)), key=key))
     if LITELLM.exists():
         own = free_port()
         config_file = Path(folder, "litellm.yaml")
@@ -171,19 +195,9 @@ def running(
     name: str, command: Sequence[str | Path], port: int, folder: str, path: str = "/healthz"
 ) -> Iterator[Running]:
     """The server, from its first answer on."""
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": folder,
-        "XDG_DATA_HOME": f"{folder}/data",
-        "XDG_STATE_HOME": f"{folder}/state",
-        # Nobody's key is checked, as nobody's is by the others.
-        "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
-        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-        "NO_PROXY": "*",
-    }
     with open(f"{folder}/{name}.log", "wb") as log:  # noqa: PTH123
         began = time.perf_counter()
-        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
+        process = subprocess.Popen(command, cwd=folder, env=environment_of(folder), stdout=log, stderr=log)
     url = f"http://127.0.0.1:{port}"
     try:
         while not answers(url + path):
@@ -197,6 +211,20 @@ def running(
             process.wait(20)
         except subprocess.TimeoutExpired:
             process.kill()
+
+
+def environment_of(folder: str) -> dict[str, str]:
+    """That of a server whose home is ``folder``."""
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": folder,
+        "XDG_DATA_HOME": f"{folder}/data",
+        "XDG_STATE_HOME": f"{folder}/state",
+        # Nobody's key is checked, as nobody's is by the others.
+        "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        "NO_PROXY": "*",
+    }
 
 
 def answers(url: str) -> bool:
@@ -327,6 +355,7 @@ def table(results: dict[str, Any]) -> str:
                 peer_spent,
             )
         )
+    lines += beside(results)
     calling = results["calling"]
     cells = dict.fromkeys(OURS, (f"{calling['tokenbox']:.3f} ms", None))
     lines.append(
@@ -386,6 +415,30 @@ def table(results: dict[str, Any]) -> str:
         "eight as before."
     )
     return "\n".join(["# The gateway", "", about, "", *lines, ""])
+
+
+def beside(results: dict[str, Any]) -> list[str]:
+    """The rows of the servers that are measured only under ``BESIDE``."""
+    plain = figure(results, *BESIDE, OURS[0], "per_second")
+    keyed, both = (figure(results, *BESIDE, name, "per_second") for name in (KEYS, WORKERS))
+    most, share, times = (
+        TARGETS[name] for name in ("per second with keys", "of it with keys", "two workers")
+    )
+    found = (
+        ("with keys and quotas", f"{most:,}/s", f"{keyed:,.0f}/s", keyed >= most),
+        ("... of those without", f"{share}x", f"{keyed / plain:.2f}x", keyed / plain >= share),
+        ("with 2 workers", f"{times}x", f"{both:,.0f}/s, {both / plain:.2f}x", both / plain >= times),
+    )
+    return [
+        row(
+            f"requests/s, {CONNECTIONS} connections, cold, {what}",
+            target,
+            {"": (text, met), " ": ("-", None)},
+            "-",
+            "-",
+        )
+        for what, target, text, met in found
+    ]
 
 
 OURS = ("tokenbox", "tokenbox, fast")

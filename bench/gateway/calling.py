@@ -15,8 +15,8 @@ import aiohttp
 import uvloop
 from load import Bodies
 
-from tokenbox.gateway.settings import Limits
-from tokenbox.gateway.wire import Wire
+from tokenbox.providers.target import Bounds
+from tokenbox.providers.wire import Wire
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -38,7 +38,7 @@ async def each_ms(call: Callable[[bytes], Awaitable[object]], times: int) -> flo
 
 
 async def measure(url: str, times: int) -> dict[str, float]:
-    wire = Wire(url, Limits())
+    wire = Wire(url, Bounds())
 
     async def by_wire(body: bytes) -> None:
         headers = [(b"content-type", b"application/json")]

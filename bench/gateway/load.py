@@ -1,6 +1,7 @@
-"""A load: ``load.py URL BODY CONNECTIONS SECONDS SEED`` prints what it measured as JSON.
+"""A load: ``load.py URL BODY CONNECTIONS SECONDS SEED KEY`` prints what it measured as JSON.
 
-Each connection sends a request when the answer to the last one is whole. No two bodies are the same:
+Each connection sends a request when the answer to the last one is whole. Each says in ``user`` how many
+tokens it has, which the stub reports as its usage. No two bodies are the same:
 
 ``cold``          two messages of 700 words, passages of one book: no message came before, but most words did
 ``conversation``  ten messages of 70 words, of which eight were in the request before
@@ -16,17 +17,25 @@ import random
 import sys
 import time
 from collections import deque
+from itertools import accumulate
 from pydoc_data.topics import topics
 from typing import Any
 from urllib.parse import urlsplit
 
 import uvloop
 
+from tokenbox.tokenizers import get
+
 WORDS = 700
 LONG = 100_000
 _WARM = 0.2
+_TURNS = 10
 PROSE = " ".join(topics.values()).split()
 TWICE = PROSE * 2
+O200K = get("o200k_base")
+# The tokens of all words before each: a word has the same after every other.
+_SIZE_OF = {word: O200K.count(f" {word}") for word in set(PROSE)}
+TOKENS = [0, *accumulate(map(_SIZE_OF.__getitem__, TWICE))]
 
 
 class Bodies:
@@ -36,17 +45,27 @@ class Bodies:
         self._random = random.Random(seed)
         self._seed = seed
         self._number = 0
-        self._turns: deque[dict[str, str]] = deque(maxlen=10)
+        self._turns: deque[dict[str, str]] = deque(maxlen=_TURNS)
+        self._sizes: dict[str, int] = {}
         self._make = getattr(self, kind)
 
     def next(self) -> bytes:
         self._number += 1
-        return json.dumps({"model": "gpt-4o", **self._make()}).encode()
+        made = self._make()
+        # 3 for a message, 1 for its role, 3 that prime the reply: OpenAI's published rules.
+        tokens = 3 + sum(4 + self._sizes[message["content"]] for message in made["messages"])
+        return json.dumps({"model": "gpt-4o", "user": str(tokens), **made}).encode()
 
-    def text(self, words: int) -> str:
+    def text(self, words: int, first: str = "") -> str:
         """So many words that were never sent in this order."""
         start = self._random.randrange(len(PROSE))
-        return f"{self._seed} {self._number} " + " ".join(TWICE[start : start + words - 2])
+        end = min(start + words - 2, len(TWICE))
+        begin = f"{first}{self._seed} {self._number}"
+        text = f"{begin} {' '.join(TWICE[start:end])}"
+        self._sizes[text] = O200K.count(begin) + TOKENS[end] - TOKENS[start]
+        while len(self._sizes) > _TURNS:
+            del self._sizes[next(iter(self._sizes))]
+        return text
 
     def cold(self) -> dict[str, Any]:
         messages = [("system", self.text(100)), ("user", self.text(WORDS - 100))]
@@ -57,8 +76,8 @@ class Bodies:
 
     def conversation(self) -> dict[str, Any]:
         while True:
-            for role in ("user", "assistant"):
-                self._turns.append({"role": role, "content": f"{role} " + self.text(WORDS // 10 - 1)})
+            for role in ("assistant", "user"):
+                self._turns.append({"role": role, "content": self.text(WORDS // 10 - 1, f"{role} ")})
             if len(self._turns) == self._turns.maxlen:
                 return {"messages": list(self._turns), "max_tokens": 512}
             self._number += 1
@@ -126,11 +145,13 @@ class Client(asyncio.Protocol):
             self._done.set_result(None)
 
 
-async def measure(url: str, kind: str, connections: int, seconds: float, seed: str) -> dict[str, Any]:
+async def measure(
+    url: str, kind: str, connections: int, seconds: float, seed: str, key: str
+) -> dict[str, Any]:
     address = urlsplit(url)
     head = (
         f"POST /v1/chat/completions HTTP/1.1\r\nhost: {address.netloc}\r\n"
-        "content-type: application/json\r\nauthorization: Bearer sk-1234\r\ncontent-length: "
+        f"content-type: application/json\r\nauthorization: Bearer {key}\r\ncontent-length: "
     ).encode()
     loop = asyncio.get_running_loop()
     began = time.perf_counter()
@@ -160,5 +181,5 @@ async def measure(url: str, kind: str, connections: int, seconds: float, seed: s
 
 
 if __name__ == "__main__":
-    url, kind, connections, seconds, seed = sys.argv[1:]
-    print(json.dumps(uvloop.run(measure(url, kind, int(connections), float(seconds), seed))))
+    url, kind, connections, seconds, seed, key = sys.argv[1:]
+    print(json.dumps(uvloop.run(measure(url, kind, int(connections), float(seconds), seed, key))))

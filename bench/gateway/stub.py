@@ -1,9 +1,13 @@
-"""An upstream that costs next to nothing: HTTP/1.1 by hand, the same answer each time. ``stub.py PORT``."""
+"""An upstream that costs next to nothing: HTTP/1.1 by hand, the same answer each time. ``stub.py PORT``.
+
+The tokens that it reports are those that the request names in ``user``: it counts nothing.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 
 import uvloop
@@ -24,7 +28,10 @@ def _chunked(data: bytes) -> bytes:
     return b"%x\r\n" % len(data) + data + b"\r\n"
 
 
-USAGE = {"prompt_tokens": 900, "completion_tokens": 60, "total_tokens": 960}
+# Replaced by what the request names, with spaces before it, so that the length stays.
+USAGE = {"prompt_tokens": 9_999_999, "completion_tokens": 60, "total_tokens": 960}
+PLACE = b"9999999"
+SAID = re.compile(rb'"user": ?"(\d{1,7})"')
 ABOUT = {"id": "chatcmpl-1", "created": 1_763_000_000, "model": "gpt-4o"}
 TEXT = "The answer to the question is the one that the sources give, and it is given here in full. " * 3
 MESSAGE = {"role": "assistant", "content": TEXT}
@@ -59,6 +66,7 @@ EVENTS = [
     ),
     _chunked(b"data: [DONE]\n\n") + b"0\r\n\r\n",
 ]
+_USAGE_AT = len(EVENTS) - 2
 
 
 class Stub(asyncio.Protocol):
@@ -80,16 +88,20 @@ class Stub(asyncio.Protocol):
             body, self._data = self._data[end + 4 : end + 4 + length], self._data[end + 4 + length :]
             if head.startswith(b"get"):
                 self._transport.write(MODELS)
-            elif b'"stream":true' in body or b'"stream": true' in body:
+                continue
+            said = SAID.search(body)
+            self._tokens = b"      0" if said is None else said[1].rjust(7)
+            if b'"stream":true' in body or b'"stream": true' in body:
                 self._transport.write(HEAD)
                 self._next = 0
                 self._write_next()
             else:
-                self._transport.write(WHOLE)
+                self._transport.write(WHOLE.replace(PLACE, self._tokens))
 
     def _write_next(self) -> None:
         """Each event in a turn of its own, as a model makes them one by one."""
-        self._transport.write(EVENTS[self._next])
+        event = EVENTS[self._next]
+        self._transport.write(event.replace(PLACE, self._tokens) if self._next == _USAGE_AT else event)
         self._next += 1
         if self._next < len(EVENTS) and not self._transport.is_closing():
             asyncio.get_running_loop().call_soon(self._write_next)

@@ -81,6 +81,13 @@ POLICIES = (
     ('fit = ["compact"]', 4_000),
 )
 START_SECONDS = 60.0
+# Caches so small that they are full within a minute: what still grows then is no cache.
+SMALL = (
+    "import sys; from tokenbox.compose.remembered import COUNTS; COUNTS.__init__(1_000_000); "
+    "from tokenbox.tokenizers import words; words._MOST_KNOWN = 1_024; "
+    "from tokenbox.gateway import models; models._MOST_KNOWN = 64; "
+    "from tokenbox.cli import main; sys.exit(main())"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +168,7 @@ class Gateway:
             "TOKENBOX_USER_CONFIG": str(self.folder / "config.toml"),
             "SOAK_UPSTREAM_KEY": UPSTREAM_KEY,
         }
-        command = [sys.executable, "-m", "tokenbox", "serve", "--port", str(self.port), "--quiet"]
+        command = [sys.executable, "-c", SMALL, "serve", "--port", str(self.port), "--quiet"]
         with self.log.open("ab") as log:
             process = subprocess.Popen(command, cwd=self.folder, env=environment, stdout=log, stderr=log)
         self.lives.append(Life(process))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from soaking.fleet import Gateway
 
 PACKAGES = (
-    "tokenbox",
+    "tokenbox-llm",
     "uvicorn",
     "uvloop",
     "httptools",

@@ -198,10 +198,11 @@ def with_output_limit(call: Call, verdict: Verdict, heeded: Sequence[str]) -> tu
         return call, verdict
     own, most = heeded[0], call.max_output
     if most is not None:
-        if any(call.body.get(name) is not None for name in heeded):
+        stated = [name for name in heeded if call.body.get(name) is not None]
+        if stated and most:
             return call, verdict
-        # It is limited only by a name that this server ignores.
-        return call.with_body({**call.body, own: most}), verdict
+        # It is limited only by a name that this server ignores, or by 0, which some take for no limit.
+        return call.with_body({**call.body, **dict.fromkeys(stated or (own,), max(1, most))}), verdict
     left = verdict.remaining
     most = OUTPUT_UNDER_QUOTA if left is None else max(1, min(OUTPUT_UNDER_QUOTA, verdict.reserved + left))
     unlimited = {name: most for name in call.protocol.output_keys if call.body.get(name) is not None}

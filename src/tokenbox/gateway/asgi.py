@@ -142,12 +142,7 @@ class Incoming:
         size = 0
         due = asyncio.get_running_loop().time() + seconds
         while not self._ended:
-            try:
-                # Our own server says that the body is late; with another, we look ourselves.
-                async with asyncio.timeout_at(due if isinstance(self.client, PlainClient) else None):
-                    message = await self._receive()
-            except TimeoutError:
-                self.client.is_late, message = True, {"type": "http.request", "more_body": True}
+            message = await self._next(due)
             if message["type"] == "http.disconnect":
                 raise ClientGone
             piece = message.get("body", b"")
@@ -163,6 +158,17 @@ class Incoming:
                     f"the body did not arrive within {seconds:g} seconds ({size:,} bytes did). Send it again."
                 )
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    async def _next(self, due: float) -> Message:
+        """What the server has of the body. Our own says itself that it is late; with another, we look."""
+        if not isinstance(self.client, PlainClient):
+            return await self._receive()
+        try:
+            async with asyncio.timeout_at(due):
+                return await self._receive()
+        except TimeoutError:
+            self.client.is_late = True
+            return {"type": "http.request", "more_body": True}
 
     @staticmethod
     def _too_large(limit: int) -> BodyTooLarge:

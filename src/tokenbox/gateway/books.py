@@ -52,6 +52,7 @@ class Books:
         self._settle = settle
         self._tidy = tidy
         self._tidied = float("-inf")
+        self._begun: dict[str, dict[str, object]] = {}
         self._wake = threading.Event()
         self._stopping = False
         self._thread: threading.Thread | None = None
@@ -75,7 +76,9 @@ class Books:
 
     def began(self, request: Attempt) -> None:
         """Before it is sent: what it may cost is known even if this process does not see the answer."""
-        self._spool.append(_line(request))
+        line = _line(request)
+        self._spool.append(line)
+        self._begun[request.key] = line
 
     def ended(self, request: Attempt) -> None:
         """After it: what the upstream reported, which is None where it reported nothing."""
@@ -88,7 +91,7 @@ class Books:
             how = Outcome.FAILED
         usage = None if outcome.usage is None else outcome.usage.to_dict()
         ended = {"outcome": how.value, "finished": time_text(self._clock()), "usage": usage}
-        self._spool.append({**_line(request), **ended})
+        self._spool.append({**self._begun.pop(request.key), **ended})
 
     def settle_later(self, reservation: str, takes: Sequence[Take]) -> None:
         """A settlement that the store of quotas did not take."""

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 from tokenbox.gateway.refusals import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from tokenbox.gateway.protocols import Protocol
     from tokenbox.gateway.settings import Limits
@@ -32,14 +32,35 @@ _READERS = ThreadPoolExecutor(2, "tokenbox-read")
 _BETWEEN = (b",", b"{", b"[")
 # As llama.cpp says "without a limit".
 _UNLIMITED = -1
-# Where a request says how many answers it wants: of the best of so many it is shown n, and all are made; the
-# last is llama.cpp's own.
-_CHOICES = ("n", "best_of", "n_cmpl")
+# Where a request says how many answers it wants: of the best of so many it is shown n, and all are made. The
+# others are llama.cpp's, Gemini's, Cohere's and that of Transformers.
+_CHOICES = ("n", "best_of", "n_cmpl", "candidate_count", "num_generations", "num_return_sequences")
+# Where a request limits its output for servers of another API (Ollama, TGI, SGLang, Gemini, Anthropic's old
+# one): whether this server heeds it is not known, so that it is reserved.
+_OTHER_LIMITS = (
+    *(("max_tokens",), ("max_completion_tokens",), ("max_output_tokens",), ("n_predict",), ("num_predict",)),
+    *(("max_new_tokens",), ("max_tokens_to_sample",), ("options", "num_predict"), ("options", "n_predict")),
+    *(("sampling_params", "max_new_tokens"), ("parameters", "max_new_tokens")),
+    *(("generation_config", "max_output_tokens"), ("generationConfig", "maxOutputTokens")),
+)
+# What may be thought beside the answer: it only makes a limit larger.
+_THOUGHT = (("thinking", "budget_tokens"), ("thinking_budget",), ("reasoning", "max_tokens"))
 # Where a request names models that may answer in place of its own.
-_FALLBACKS = ("models", "fallbacks")
+_FALLBACKS = ("models", "fallbacks", "context_window_fallbacks", "content_policy_fallbacks")
 _MOST_FALLBACKS = 8
-# Tiers that cost no more than the listed price: by OpenAI and Anthropic, flex and batch cost half of it.
-PRICED_TIERS = ("auto", "default", "standard_only", "flex", "batch")
+# What proxies read as another request, or as who is asked and with which key.
+_NOT_THE_CLIENTS = frozenset(
+    (
+        *("extra_body", "extra_query", "extra_headers", "api_base", "base_url", "api_key"),
+        *("custom_llm_provider", "model_list", "user_config", "litellm_params"),
+    )
+)
+# What costs no more than the listed price: by OpenAI and Anthropic, flex and batch cost half of it.
+PRICED = {
+    "service_tier": ("auto", "default", "standard_only", "flex", "batch"),
+    "speed": ("standard",),
+    "inference_geo": ("global",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +152,7 @@ def read_call(protocol: Protocol, data: bytes, limits: Limits, client_auth: Head
         )
     check_keys(body)
     fallbacks = _fallbacks(body)
-    check_service_tier(body)
+    check_prices(body)
     key = protocol.input_key
     if key not in body and protocol.needs_input:
         raise bad(f"{key} is missing.", key)
@@ -283,6 +304,9 @@ _FOLDED = {key.casefold(): key for key in KNOWN}
 
 def _fallbacks(body: Mapping[str, Any]) -> tuple[str, ...]:
     """Other models that may answer. Raises :class:`Refusal` (400) for what does not name models."""
+    for key in _NOT_THE_CLIENTS & body.keys():
+        if body[key] is not None:
+            raise bad(f"{key} says who answers or what is sent. Leave it out: the operator sets that.", key)
     found: list[str] = []
     for key in _FALLBACKS:
         value = body.get(key)
@@ -324,17 +348,17 @@ def check_query(query: bytes) -> None:
             raise bad(f"{known} is in the query. Send it in the body.", known)
 
 
-def check_service_tier(body: Mapping[str, Any]) -> None:
-    """Refuse a tier that costs more than the price that quotas and the ledger charge (403)."""
-    tier = body.get("service_tier")
-    if tier is not None and not (isinstance(tier, str) and tier in PRICED_TIERS):
-        raise Refusal(
-            403,
-            "service_tier_unpriced",
-            f"service_tier {_shown(tier)} has a price that is not known here. Use one of: "
-            f"{', '.join(PRICED_TIERS)}.",
-            "service_tier",
-        )
+def check_prices(body: Mapping[str, Any]) -> None:
+    """Refuse what costs more than the price that quotas and the ledger charge (403)."""
+    for key, known in PRICED.items():
+        value = body.get(key)
+        if value is not None and not (isinstance(value, str) and value in known):
+            raise Refusal(
+                403,
+                "service_tier_unpriced",
+                f"{key} {_shown(value)} has a price that is not known here. Use one of: {', '.join(known)}.",
+                key,
+            )
 
 
 def _choices(body: dict[str, Any]) -> int:
@@ -353,16 +377,32 @@ def _choices(body: dict[str, Any]) -> int:
 
 def _max_output(protocol: Protocol, body: dict[str, Any]) -> int | None:
     """The most that any of the limits allows: which of several a server heeds is up to it."""
-    stated = []
-    for key in protocol.output_keys:
-        value = body.get(key)
-        if value is None:
-            continue
-        value = _whole(value)
-        if value is None or not -1 <= value <= _MAX_INTEGER:
-            raise bad(f"{key} is a whole number of tokens, not {_shown(body[key])}.", key)
-        stated.append(value)
-    return None if not stated or _UNLIMITED in stated else max(stated)
+    if not protocol.output_keys:
+        return None
+    stated = [
+        value for key in protocol.output_keys if (value := _limit(body, (key,), _UNLIMITED)) is not None
+    ]
+    own = {(key,) for key in protocol.output_keys}
+    stated += [
+        value for path in _OTHER_LIMITS if path not in own and (value := _limit(body, path)) is not None
+    ]
+    if not stated or _UNLIMITED in stated:
+        return None
+    return max(*stated, *(_limit(body, path, _UNLIMITED) or 0 for path in _THOUGHT))
+
+
+def _limit(body: Mapping[str, Any], path: Sequence[str], least: int = 0) -> int | None:
+    """The number of tokens at ``path``; None if there is none. Raises :class:`Refusal` (400)."""
+    inner: Any = body
+    for key in path:
+        inner = inner.get(key) if isinstance(inner, dict) else None
+    if inner is None:
+        return None
+    value = _whole(inner)
+    if value is None or not least <= value <= _MAX_INTEGER:
+        name = ".".join(path)
+        raise bad(f"{name} is a whole number of tokens, not {_shown(inner)}.", path[0])
+    return value
 
 
 def _whole(value: object) -> int | None:

@@ -29,11 +29,32 @@ STORED = frozenset(
         *("context_id", "file_ids", "attachments"),
     )
 )
+# Fields that have the server search or call others, and add what it finds to the input.
+FETCHED = frozenset(
+    (
+        *("mcp_servers", "web_search_options", "search_parameters", "plugins", "data_sources", "retrieval"),
+        *("tool_resources", "server_tools", "vector_store_ids", "connectors"),
+    )
+)
+# Tools that the client runs, by their type and by how it begins (Anthropic's have a date behind the name).
+# Results of others, such as of a search, come into the input unseen.
+_OWN_TOOLS = frozenset(("function", "custom", "local_shell", "apply_patch"))
+_OWN_TOOLS_BEGIN = ("bash_", "text_editor_", "computer", "memory_")
 # Parts and items of a conversation that stand for something the server keeps.
 _KEPT = frozenset(("item_reference", "container_upload", "compaction_reference"))
+# Items that a server fills by their id where they hold nothing themselves.
+_FILLED = frozenset(
+    (
+        *("reasoning", "image_generation_call", "file_search_call", "web_search_call"),
+        *("code_interpreter_call", "mcp_list_tools", "mcp_call", "compaction"),
+    )
+)
+_HOLDS = (
+    *("summary", "content", "encrypted_content", "result", "results", "outputs", "output", "tools", "action"),
+)
 _REFERENCES = ("file_id", "file_url", "url", "uri", "id")
-# What makes it worth looking: keys and types may be written with escapes.
-_MARKS = (b"image", b"audio", b"file", b"document", b"video", b"reference", b"upload", b"\\u")
+# What makes it worth looking: every such part says its type, and the key may be written with escapes.
+_MARKS = (b'type"', b"\\u")
 # How images begin, in base64: PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF and HEIC.
 _IMAGES = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "Qk", "SUkq", "TU0A", "AAAA")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_=\s-]*")
@@ -53,12 +74,9 @@ def unseen_input(call: Call, seen: Collection[str] = (), *, media: bool = False)
     ``seen``: the fields that the server's own count was given; ``media``: it counts images and files, too.
     """
     body = call.body
-    for key in STORED & body.keys():
-        if key not in seen and body[key]:
-            return f"{key} names input that the server keeps"
-    prompt = body.get("prompt")
-    if isinstance(prompt, dict) and not call.protocol.takes_prompts and "prompt" not in seen:
-        return "prompt names a text that the server keeps"
+    said = _unseen_field(call, seen)
+    if said is not None:
+        return said
     if call.protocol.takes_prompts or not has_marks(call):
         return None
     for key in (call.protocol.input_key, "system", "instructions", "prompt"):
@@ -67,6 +85,29 @@ def unseen_input(call: Call, seen: Collection[str] = (), *, media: bool = False)
             if said is not None:
                 return said
     return None
+
+
+def _unseen_field(call: Call, seen: Collection[str]) -> str | None:
+    body = call.body
+    for key in STORED & body.keys():
+        if key not in seen and body[key]:
+            return f"{key} names input that the server keeps"
+    for key in FETCHED & body.keys():
+        if body[key]:
+            return f"{key} has the server add input by itself"
+    tools = body.get("tools")
+    for tool in tools if isinstance(tools, list) else ():
+        if isinstance(tool, dict) and not _is_own(kind := tool.get("type")):
+            return f"a tool of the type {str(kind)[:60]!r}, which the server runs, adds input by itself"
+    prompt = body.get("prompt")
+    if isinstance(prompt, dict) and not call.protocol.takes_prompts and "prompt" not in seen:
+        return "prompt names a text that the server keeps"
+    return None
+
+
+def _is_own(kind: object) -> bool:
+    """Whether the client runs tools of that type."""
+    return not isinstance(kind, str) or kind in _OWN_TOOLS or kind.startswith(_OWN_TOOLS_BEGIN)
 
 
 def _parts_in(value: Any) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401  # JSON
@@ -84,7 +125,7 @@ def _parts_in(value: Any) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401  # JSO
 
 def _unseen_part(part: Mapping[str, Any], *, counted: bool) -> str | None:
     name = part["type"]
-    if name in _KEPT:
+    if name in _KEPT or (name in _FILLED and part.get("id") and not any(part.get(key) for key in _HOLDS)):
         return None if counted else f"a part of type {name!r} names input that the server keeps"
     kind = kind_of_part(name)
     if kind is PartKind.IMAGE:

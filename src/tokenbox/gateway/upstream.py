@@ -282,6 +282,8 @@ class Upstream:
             name, scheme = _BEARER if self.kind is None else self.kind.key_header
             out[name.lower().encode()] = (scheme + key).encode("latin-1", "replace")
         out[b"accept-encoding"] = b"identity"
+        # The body was read as JSON, so that nobody is to read it as something else, such as a form.
+        out[b"content-type"] = b"application/json"
         return list(out.items())
 
     def _asked_with(self, path: str) -> dict[bytes, bytes]:
@@ -290,7 +292,7 @@ class Upstream:
         headers = {name.encode(): value.encode() for name, value in own.items()}
         if path.startswith("/v1/messages"):
             headers[b"anthropic-version"] = b"2023-06-01"
-        return {b"content-type": b"application/json", **headers}
+        return headers
 
     def withheld(self, data: bytes) -> bytes:
         """``data`` without the operator's key: servers quote keys in errors, and some echo what they get."""

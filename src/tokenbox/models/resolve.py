@@ -186,7 +186,8 @@ _LIMITS: Final[Mapping[str, Limit]] = {
 
 def usable_of(window: int, headroom: Fraction) -> int:
     """The window less its headroom, rounded down."""
-    return int(window * (1 - headroom))
+    part = headroom.denominator - headroom.numerator
+    return window * part // headroom.denominator
 
 
 def source_text(figure: Figure) -> str:

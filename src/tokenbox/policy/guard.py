@@ -11,7 +11,6 @@ it is under by its bound; between the two :class:`Uncertain` decides.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
@@ -94,9 +93,8 @@ class Limits:
         return self.max_input is not None and self.max_input < self.window_room
 
     def denies(self, tokens_in: int) -> bool:
-        """The rule itself, as ADR 007 writes it."""
-        over_window = tokens_in + self.reserve_out > self.max_ctx * (1 - self.headroom)
-        return over_window or (self.max_input is not None and tokens_in > self.max_input)
+        """The rule itself: as all but the headroom is whole, it is that of ADR 007, in whole numbers."""
+        return tokens_in > self.input_limit
 
     def largest_reserve(self, tokens_in: int) -> int:
         """The most output that may be reserved beside that input; below 0 if not even none."""
@@ -227,7 +225,8 @@ def needed(count: Count, uncertain: Uncertain = Uncertain.MARGIN) -> tuple[int, 
         return total, Basis.EXACT
     if uncertain is Uncertain.ALLOW:
         return total, Basis.TOTAL
-    margined = math.ceil(total * (1 + MARGINS[count.by]))
+    margin = MARGINS[count.by]
+    margined = total - (-total * margin.numerator // margin.denominator)
     if uncertain is Uncertain.BOUND or count.at_most <= margined:
         return count.at_most, Basis.AT_MOST
     return margined, Basis.MARGIN

@@ -8,12 +8,11 @@ so that the words that are not known are counted as one text.
 
 from __future__ import annotations
 
-from itertools import compress, cycle, repeat
-from operator import not_
+from itertools import cycle, repeat
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 # Words that are remembered, and the characters of the longest of them: 3 MB, 12 MB of the longest.
 _MOST_KNOWN: Final = 32_768
@@ -59,7 +58,7 @@ class WordCounts:
             return None
         counts = list(map(known, words, _UNKNOWN))
         counts[0] = self._count_whole(words[0])  # it has no space before it
-        unknown = list(compress(words, map(not_, counts)))
+        unknown = [words[place] for place in _places_of(0, counts)]
         # What is known is a word. After the last one comes no space.
         if not all(map(_is_word, unknown if counts[-1] else unknown[:-1])):
             return None
@@ -86,6 +85,14 @@ def _remember(known: dict[str, int], word: str, count: int) -> None:
     if len(known) >= _MOST_KNOWN:  # words of long ago
         known.clear()
     known[word] = count
+
+
+def _places_of(value: int, counts: list[int]) -> Iterator[int]:
+    """Where the value stands: few places, so that they are looked for and not all looked at."""
+    place = -1
+    for _ in range(counts.count(value)):
+        place = counts.index(value, place + 1)
+        yield place
 
 
 def _is_word(word: str) -> bool:

@@ -1,0 +1,315 @@
+"""What a request may reach beyond its text: more output, other servers, input that a server adds.
+
+Each is refused, reserved for, or stated here with the reason why it costs nothing.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tokenbox.catalog import Figure
+from tokenbox.compose.requests import By, Count
+from tokenbox.gateway.admission import Counted, judge, with_output_limit
+from tokenbox.gateway.calls import Call, read_call
+from tokenbox.gateway.protocols import PROTOCOLS
+from tokenbox.gateway.refusals import Refusal
+from tokenbox.gateway.settings import Limits, Mode
+from tokenbox.gateway.unseen import unseen_input
+from tokenbox.models import Stated, resolve
+
+if TYPE_CHECKING:
+    from tests.gateway.running import Gateways, RunningGateway, Stub
+
+CHAT, MESSAGES, RESPONSES = "/v1/chat/completions", "/v1/messages", "/v1/responses"
+HELLO = [{"role": "user", "content": "hi"}]
+
+
+def read(path: str = CHAT, /, **more: object) -> Call:
+    body = {"model": "m", "input" if path == RESPONSES else "messages": HELLO, **more}
+    return read_call(PROTOCOLS[path], json.dumps(body).encode(), Limits())
+
+
+def refused(path: str = CHAT, /, **more: object) -> tuple[int, str]:
+    with pytest.raises(Refusal) as error:
+        read(path, **more)
+    return error.value.status, error.value.code
+
+
+# How much it may write.
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"max_tokens": 9_000},
+        {"max_completion_tokens": 9_000},
+        {"n_predict": 9_000},
+        {"max_tokens": 5, "max_output_tokens": 9_000},
+        {"max_tokens": 5, "max_new_tokens": 9_000},
+        {"max_tokens": 5, "max_tokens_to_sample": 9_000},
+        {"max_tokens": 5, "num_predict": 9_000},
+        {"max_tokens": 5, "options": {"num_predict": 9_000}},
+        {"max_tokens": 5, "sampling_params": {"max_new_tokens": 9_000}},
+        {"max_tokens": 5, "generationConfig": {"maxOutputTokens": 9_000}},
+        {"max_tokens": 5, "thinking": {"type": "enabled", "budget_tokens": 9_000}},
+        {"max_tokens": 5, "reasoning": {"max_tokens": 9_000}},
+        {"max_new_tokens": 9_000},
+        {"max_tokens": 9_000.0},
+    ],
+)
+def test_the_largest_limit_of_output_that_any_server_could_heed_is_reserved(more: dict[str, Any]) -> None:
+    for path in (CHAT, MESSAGES, RESPONSES):
+        assert read(path, **more).max_output == 9_000
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"max_tokens": "9000"},
+        {"max_tokens": 5, "num_predict": "9000"},
+        {"max_tokens": 5, "num_predict": -1},
+        {"max_tokens": 5, "options": {"num_predict": -2}},
+        {"max_tokens": 5, "max_new_tokens": 1.5},
+        {"max_tokens": True},
+        {"max_tokens": 2**60},
+        {"max_tokens": 5, "thinking": {"budget_tokens": "x"}},
+    ],
+)
+def test_a_limit_that_servers_could_read_differently_is_refused(more: dict[str, Any]) -> None:
+    assert refused(**more) == (400, "invalid_request")
+
+
+def test_what_is_thought_is_no_limit_of_its_own() -> None:
+    assert read(thinking={"type": "enabled", "budget_tokens": 100}).max_output is None
+
+
+@pytest.mark.parametrize("key", ["n", "best_of", "n_cmpl", "candidate_count", "num_return_sequences"])
+def test_every_answer_is_reserved(key: str) -> None:
+    assert read(max_tokens=5, **{key: 7}).choices == 7
+    assert refused(**{key: "7"}) == (400, "invalid_request")
+
+
+def test_under_a_quota_0_is_no_limit_of_output_that_any_server_could_take_for_none() -> None:
+    """Ollama writes on without end."""
+    use = resolve("m", settings=Stated(context_window=Figure(1_000, "configured")))
+    for more in ({"max_tokens": 0}, {"max_tokens": 0, "max_completion_tokens": 0}):
+        call = read(**more)
+        count = Counted(Count(10, exact=True, at_most=10, by=By.SERVER), "it")
+        sent, verdict = with_output_limit(
+            call, judge(call, count, use, Mode.ENFORCE), ("max_tokens", "max_completion_tokens")
+        )
+        assert verdict.reserved == 1
+        assert {sent.body[key] for key in more} == {1}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"options": {"num_ctx": 1}}, {"num_ctx": 1}, {"truncate_prompt_tokens": 1}, {"min_tokens": 9_000}],
+)
+def test_what_only_makes_less_of_a_request_is_no_limit(more: dict[str, Any]) -> None:
+    """A smaller window makes a server drop input that was counted; least output ends at the most output."""
+    assert read(max_tokens=5, **more).max_output == 5
+
+
+# Who answers, and for how much.
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("extra_body", "extra_query", "extra_headers", "api_base", "base_url", "api_key"),
+        *("custom_llm_provider", "model_list", "user_config", "litellm_params"),
+    ],
+)
+def test_a_request_does_not_say_where_it_goes(key: str) -> None:
+    assert refused(**{key: {"model": "dear"}}) == (400, "invalid_request")
+    assert read(**{key: None}).model == "m"
+
+
+def test_models_of_fallbacks_are_named_or_refused() -> None:
+    assert refused(context_window_fallbacks=[{"m": ["dear"]}]) == (400, "invalid_request")
+    assert read(context_window_fallbacks=["dear"]).models == ("m", "dear")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"service_tier": "priority"}, {"speed": "fast"}, {"inference_geo": "us"}, {"speed": ["standard"]}],
+)
+def test_what_costs_more_than_the_listed_price_is_refused(more: dict[str, Any]) -> None:
+    assert refused(MESSAGES, **more) == (403, "service_tier_unpriced")
+
+
+# What a server adds by itself.
+
+HOSTED = [
+    {"tools": [{"type": "mcp", "server_label": "x", "server_url": "https://example.org"}]},
+    {"tools": [{"type": "web_search"}]},
+    {"tools": [{"type": "file_search", "vector_store_ids": ["v"]}]},
+    {"tools": [{"type": "code_interpreter", "container": {"type": "auto"}}]},
+    {"tools": [{"type": "web_search_20250305", "name": "web_search"}]},
+    {"tools": [{"type": "web_fetch_20250910", "name": "web_fetch"}]},
+    {"tools": [{"type": "builtin_function", "function": {"name": "$web_search"}}]},
+    {"tools": [{"type": "of tomorrow"}]},
+    {"mcp_servers": [{"type": "url", "url": "https://example.org", "name": "x"}]},
+    {"web_search_options": {"search_context_size": "high"}},
+    {"plugins": [{"id": "web"}]},
+    {"data_sources": [{"type": "azure_search"}]},
+    {"previous_response_id": "r"},
+    {"conversation": "c"},
+    {"container": "c"},
+]
+OWN = [
+    {"tools": [{"type": "function", "function": {"name": "f"}}]},
+    {"tools": [{"type": "custom", "name": "f"}]},
+    {"tools": [{"name": "f", "input_schema": {"type": "object"}}]},
+    {"tools": [{"type": "bash_20250124", "name": "bash"}]},
+    {"tools": [{"type": "computer_use_preview", "display_width": 1, "display_height": 1}]},
+    # Names, flags and ids of the client's own, which no model reads.
+    {"store": True, "metadata": {"a": "b"}, "include": ["reasoning.encrypted_content"], "user": "u"},
+]
+
+
+@pytest.mark.parametrize("more", HOSTED)
+def test_input_that_the_server_adds_is_input_that_nobody_counted(more: dict[str, Any]) -> None:
+    """Also where the server itself counts: it counts what it is sent."""
+    for path in (CHAT, RESPONSES, MESSAGES):
+        assert unseen_input(read(path, **more)) is not None
+    if "tools" in more:
+        assert unseen_input(read(**more), frozenset(("messages", "tools")), media=True) is not None
+
+
+@pytest.mark.parametrize("more", OWN)
+def test_tools_that_the_client_runs_add_nothing(more: dict[str, Any]) -> None:
+    for path in (CHAT, RESPONSES, MESSAGES):
+        assert unseen_input(read(path, **more)) is None
+
+
+@pytest.mark.parametrize("kind", ["reasoning", "image_generation_call", "file_search_call"])
+def test_an_item_that_is_only_an_id_is_filled_by_the_server(kind: str) -> None:
+    alone = {"type": kind, "id": "x_1", "summary": []}
+    assert unseen_input(read(RESPONSES, input=[*HELLO, alone])) is not None
+    # OpenAI's own count has it.
+    assert unseen_input(read(RESPONSES, input=[*HELLO, alone]), {"input"}, media=True) is None
+    held = {**alone, "encrypted_content": "abc"}
+    assert unseen_input(read(RESPONSES, input=[*HELLO, held])) is None
+
+
+# How it is sent.
+
+CONFIG = """
+[upstreams.stub]
+url = "{url}"
+kind = "openai-compatible"
+[policy]
+max_ctx = 4000
+"""
+FITS = json.dumps({"model": "m", "max_tokens": 5, "messages": HELLO}).encode()
+OVER = json.dumps({"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "word " * 9_000}]})
+HOST = b"host: x\r\ncontent-type: application/json\r\nconnection: close\r\n"
+
+
+@pytest.fixture(scope="module")
+def gateway(shared_gateways: Gateways, upstream: Stub) -> RunningGateway:
+    return shared_gateways(config=CONFIG.format(url=upstream.url))
+
+
+def sent(gateway: RunningGateway, data: bytes) -> bytes:
+    """All that comes back on a connection of its own."""
+    address = urlsplit(gateway.url)
+    with socket.create_connection((address.hostname or "", address.port or 0), timeout=30) as line:
+        line.sendall(data)
+        found = []
+        while piece := line.recv(65_536):
+            found.append(piece)
+    return b"".join(found)
+
+
+def chunked(data: bytes, extension: bytes = b"", trailers: bytes = b"") -> bytes:
+    half = len(data) // 2
+    parts = b"".join(b"%x%b\r\n%b\r\n" % (len(part), extension, part) for part in (data[:half], data[half:]))
+    return parts + b"0\r\n" + trailers + b"\r\n"
+
+
+def post(version: bytes, headers: bytes, body: bytes) -> bytes:
+    return b"POST /v1/chat/completions HTTP/%b\r\n%b%b\r\n%b" % (version, HOST, headers, body)
+
+
+FRAMES = {
+    "HTTP/1.0": lambda body: post(b"1.0", b"content-length: %d\r\n" % len(body), body),
+    "chunks": lambda body: post(b"1.1", b"transfer-encoding: chunked\r\n", chunked(body)),
+    "extensions": lambda body: post(b"1.1", b"transfer-encoding: chunked\r\n", chunked(body, b';a=b;c="d"')),
+    "trailers": lambda body: post(
+        b"1.1",
+        b"transfer-encoding: chunked\r\ntrailer: x-more\r\n",
+        chunked(body, trailers=b"x-tokenbox-mode: observe\r\nx-more: 1\r\n"),
+    ),
+}
+
+
+@pytest.mark.parametrize("frame", sorted(FRAMES))
+def test_a_body_counts_the_same_however_it_is_framed(
+    gateway: RunningGateway, upstream: Stub, frame: str
+) -> None:
+    before = len(upstream.seen)
+    assert b" 200 " in sent(gateway, FRAMES[frame](FITS)).split(b"\r\n", 1)[0]
+    assert len(upstream.seen) == before + 1
+    answer = sent(gateway, FRAMES[frame](OVER.encode()))
+    assert b" 400 " in answer.split(b"\r\n", 1)[0], answer[:300]
+    assert b"context_length_exceeded" in answer
+    assert len(upstream.seen) == before + 1
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        post(b"1.1", b"content-length: 5\r\ntransfer-encoding: chunked\r\n", chunked(FITS)),
+        post(b"1.1", b"content-length: %d\r\ncontent-length: 3\r\n" % len(FITS), FITS),
+        post(
+            b"1.1",
+            b"transfer-encoding: gzip, chunked\r\ncontent-encoding: gzip\r\n",
+            chunked(gzip.compress(FITS)),
+        ),
+        post(
+            b"1.1",
+            b"content-encoding: gzip\r\ncontent-length: %d\r\n" % len(gzip.compress(FITS)),
+            gzip.compress(FITS),
+        ),
+        post(b"1.1", b"content-encoding: identity, br\r\ncontent-length: %d\r\n" % len(FITS), FITS),
+        post(b"1.1", b"transfer-encoding: chunked\r\n", b"-5\r\n" + FITS),
+        post(b"1.1", b"transfer-encoding: chunked\r\n", b"0x5\r\n" + FITS),
+        post(b"1.1", b"content-length: +%d\r\n" % len(FITS), FITS),
+        post(b"1.1", b"content-length: 0\r\n", b""),
+        post(b"1.1", b"transfer-encoding: chunked\r\n", chunked(FITS, trailers=b"content-length: 3\r\n")),
+    ],
+)
+def test_a_body_that_could_be_read_in_two_ways_reaches_nobody(
+    gateway: RunningGateway, upstream: Stub, data: bytes
+) -> None:
+    before = len(upstream.seen)
+    answer = sent(gateway, data)
+    assert answer.split(b"\r\n", 1)[0].split(b" ")[1] in (b"400", b"415"), answer[:300]
+    assert len(upstream.seen) == before
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "multipart/form-data; boundary=x",
+        "application/x-www-form-urlencoded",
+        "text/plain",
+        "application/cbor",
+    ],
+)
+def test_the_upstream_is_told_to_read_the_json_that_was_read_here(
+    gateway: RunningGateway, upstream: Stub, content_type: str
+) -> None:
+    assert gateway.post(CHAT, FITS, content_type=content_type).status == 200
+    assert {name.lower(): value for name, value in upstream.headers[-1].items()}["content-type"] == (
+        "application/json"
+    )
