@@ -41,7 +41,7 @@ from soaking.fleet import (
     new_gateway,
     write_config,
 )
-from soaking.memory import MORE_FILES
+from soaking.memory import MORE_FILES, MORE_TASKS
 from soaking.table import Findings, table
 from soaking.ways import Way
 from soaking.words import reserved_in, tokens_of
@@ -363,7 +363,7 @@ class Soak:
             life = gateway.life
             while True:
                 life.rested = found = await self.figures_of(gateway)
-                waits = found.files_waiting or found.running or found.tasks > life.idle.tasks
+                waits = found.files_waiting or found.running or found.tasks > life.idle.tasks + MORE_TASKS
                 if not (waits or found.files > life.idle.files + MORE_FILES) or time.monotonic() > deadline:
                     break
                 await asyncio.sleep(0.5)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from soaking.asks import KEYS
 from soaking.count import COLUMNS, Arrival, Charged, Fate, Ledger, Row, charged, compare
-from soaking.memory import MORE_FILES, PEAK_MB, RISE_MB, Memory
+from soaking.memory import MORE_FILES, MORE_TASKS, PEAK_MB, RISE_MB, Memory
 from soaking.words import WINDOW
 
 if TYPE_CHECKING:
@@ -156,7 +156,8 @@ class Findings:
             if one.ended_well:
                 yield Check(
                     f"tasks and open files of {one.name}, at rest after the load",
-                    f"{one.tasks[0]}, {one.files[0]} to {one.files[0] + MORE_FILES}",
+                    f"{one.tasks[0]} to {one.tasks[0] + MORE_TASKS}, "
+                    f"{one.files[0]} to {one.files[0] + MORE_FILES}",
                     f"{one.tasks[1]}, {one.files[2]}",
                     one.is_at_rest,
                 )

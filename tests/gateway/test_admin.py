@@ -24,7 +24,7 @@ kind = "vllm"
 [gateway]
 keys = true
 admin_port = {port}
-admin_key_env = "ADMIN"
+admin_key_env = "TOKENBOX_ADMIN"
 """
 
 
@@ -50,7 +50,7 @@ def operated(shared_gateways: Gateways, upstream: Stub) -> Operated:
     gateway = shared_gateways(
         config=CONFIG.format(url=upstream.url, port=port),
         options=["--database", str(shared_gateways.folder / "own.db")],
-        env={"ADMIN": KEY},
+        env={"TOKENBOX_ADMIN": KEY},
     )
     return Operated(gateway, f"http://127.0.0.1:{port}")
 
@@ -175,6 +175,6 @@ def test_without_a_key_of_the_operator_nobody_comes_in(start_gateway: Gateways, 
 
 def test_a_short_key_of_the_operator_is_not_taken(start_gateway: Gateways, upstream: Stub) -> None:
     config = CONFIG.format(url=upstream.url, port=free_port())
-    gateway = start_gateway(config=config, env={"ADMIN": "short"}, wait=False)
+    gateway = start_gateway(config=config, env={"TOKENBOX_ADMIN": "short"}, wait=False)
     assert gateway.process.wait(30) != 0
-    assert "ADMIN" in gateway.log
+    assert "TOKENBOX_ADMIN" in gateway.log

@@ -51,6 +51,21 @@ def test_the_user_may_send_it_anywhere(tmp_path: Path) -> None:
     assert settings_from(str(tmp_path / "folder"), {}, env=env).upstreams[0].key == "sk-one"
 
 
+def test_a_folder_does_not_choose_a_key_of_the_operator_that_it_knows(tmp_path: Path) -> None:
+    file = tmp_path / ".tokenbox" / "config.toml"
+    env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "TOKENBOX_ADMIN_KEY": "a" * 24}
+    write(file, '[gateway]\nadmin_key_env = "PATH"\n')
+    with pytest.raises(ConfigError, match="TOKENBOX_ADMIN_KEY"):
+        settings_from(str(tmp_path), {}, env=env)
+    write(file, '[gateway]\nadmin_key_env = "TOKENBOX_ADMIN_KEY"\n')
+    assert settings_from(str(tmp_path), {}, env=env).admin_key == "a" * 24
+    own = tmp_path / "own.toml"
+    write(own, '[gateway]\nadmin_key_env = "MINE"\n')
+    file.unlink()
+    mine = {"MINE": "b" * 24, "TOKENBOX_USER_CONFIG": str(own)}
+    assert settings_from(str(tmp_path), {}, env=mine).admin_key == "b" * 24
+
+
 def test_the_users_key_signs_what_the_gateway_proves(tmp_path: Path) -> None:
     write_key(tmp_path / "key")
     env = {"TOKENBOX_PROOF_WRITE": "true", "TOKENBOX_PROOF_SIGN_WITH": str(tmp_path / "key")}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.waiting import until
+from tokenbox.gateway.services import how_fitted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -183,6 +184,35 @@ def test_truncation_cuts_the_middle_of_a_long_result(
     assert len(text) < 2000
 
 
+def test_old_results_are_masked_before_anything_leaves(gateway: RunningGateway, upstream: Stub) -> None:
+    messages: list[dict[str, Any]] = [{"role": "system", "content": "Be brief."}]
+    for number in range(6):
+        call = {"id": f"t{number}", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+        messages += [
+            {"role": "user", "content": f"read {number}"},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"t{number}", "content": "a line of a log file " * 8},
+        ]
+    messages.append({"role": "user", "content": "the last question"})
+    answer = gateway.post(PATH, chat(messages), x_tokenbox_mode="fit")
+    assert answer.status == 200, answer.data
+    # Masks, then what is left of long results, then whole exchanges, each as far as it is needed.
+    assert answer.headers["x-tokenbox-fit"] == "mask, cut, evict"
+    done = answer.json["tokenbox"]["done"]
+    actions = [step["action"] for step in done["steps"]]
+    assert (actions[0], actions[-1]) == ("mask", "evict")
+    assert done["steps"][0]["messages"] == [3]  # the oldest result first
+    sent = upstream.seen[-1]["messages"]
+    assert (sent[0], sent[-1]) == (messages[0], messages[-1])
+
+
+def test_what_was_done_is_told_in_the_order_of_its_steps() -> None:
+    cut = {"action": "truncate", "messages": [3]}
+    gone = {"action": "evict", "steps": [{"action": "mask"}, {"action": "mask"}, {"action": "evict"}]}
+    assert how_fitted({"action": "several", "steps": [cut, gone]}) == "truncate, mask, evict"
+    assert how_fitted({**gone, "action": "compact"}) == "mask, compact"
+
+
 def test_what_truncation_cannot_do_eviction_does(cutting: RunningGateway, upstream: Stub) -> None:
     messages = talk(30, words=300)
     answer = cutting.post(PATH, chat(messages))
@@ -224,7 +254,7 @@ def test_compaction_puts_a_summary_in_place_of_what_leaves(start_gateway: Gatewa
         rows = dict(
             database.execute("SELECT category, count(*) FROM tokenbox_calls GROUP BY category").fetchall()
         )
-    assert rows == {"chat": 2, "summarize": 2}
+    assert rows == {"chat, fitted by compact": 2, "summarize": 2}
 
 
 def test_a_summary_that_fails_is_a_plain_eviction(start_gateway: Gateways, upstream: Stub) -> None:

@@ -52,6 +52,18 @@ def test_a_stop_lets_streams_finish(start_gateway: Gateways, upstream: Stub) -> 
     assert '"event":"stopped"' in gateway.log
 
 
+def test_a_gateway_that_drains_answers_on_and_says_that_it_is_not_ready(
+    start_gateway: Gateways, upstream: Stub
+) -> None:
+    gateway = start_gateway(upstream.url, config="[gateway]\ndrain_seconds = 600\n")
+    assert gateway.get("/readyz").status == 200
+    gateway.process.send_signal(signal.SIGTERM)
+    until(lambda: gateway.get("/readyz").status == 503)
+    assert gateway.post(PATH, chat()).status == 200
+    gateway.process.send_signal(signal.SIGTERM)  # the second ends the waiting
+    assert gateway.process.wait(SECONDS) == 0
+
+
 def test_a_reload_changes_policies_and_drops_no_connection(start_gateway: Gateways, upstream: Stub) -> None:
     gateway = start_gateway(upstream.url, config="[policy]\nmax_ctx = 500\n")
     connection = connect(gateway)

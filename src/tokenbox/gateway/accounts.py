@@ -77,7 +77,9 @@ class QuotaAccounts:
         account = Account([], [], now)
         assert request.call is not None  # noqa: S101  # read before
         assert request.verdict is not None  # noqa: S101  # judged before
-        price = self._dearest(request.call, now, request.verdict.input_at_most)
+        price = None
+        if any(quota.unit is not Unit.TOKENS for _, quota in grant.quotas):
+            price = self._dearest(request.call, now, request.verdict.input_at_most)
         account.takes = self._takes(request, grant, price, now)
         account.levels = await self._taken(request.key, account, now)
         try:

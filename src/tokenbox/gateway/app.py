@@ -42,7 +42,7 @@ from tokenbox.gateway.models import not_served
 from tokenbox.gateway.protocols import PROTOCOLS, Style
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.relay import Outcome, Relay
-from tokenbox.gateway.services import Decision
+from tokenbox.gateway.services import Decision, how_fitted
 from tokenbox.gateway.settings import Mode
 from tokenbox.gateway.upstream import Unreachable, Upstream
 from tokenbox.providers.framing import frame
@@ -419,6 +419,8 @@ class Request:
         if self.overflow_of is not None and self.call is not None:
             headers.append((b"x-tokenbox-model", header_text(self.call.model)))
             headers.append((b"x-tokenbox-overflow-of", header_text(self.overflow_of)))
+        if self.done is not None:
+            headers.append((b"x-tokenbox-fit", how_fitted(self.done).encode()))
         if verdict.remaining is not None:
             headers.append((b"x-tokenbox-remaining", str(verdict.remaining).encode()))
         return headers

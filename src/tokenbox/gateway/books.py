@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.errors import TokenboxError
+from tokenbox.gateway.services import how_fitted
 from tokenbox.ledger.call import Call, Outcome, Prediction, parse_time, time_text
 from tokenbox.ledger.cost import cost_of
 from tokenbox.ledger.quota import Bucket, Quota, Take
@@ -194,10 +195,13 @@ def _line(request: Attempt) -> dict[str, object]:
 
 
 def _category(request: Attempt) -> str:
-    """The route; of what a larger model took, also which one it was too large for."""
-    if request.overflow_of is None:
-        return request.category
-    return f"{request.category}, overflow of {request.overflow_of}"
+    """The route; of what a larger model took, which one it was too large for; and how it was made to fit."""
+    found = request.category
+    if request.overflow_of is not None:
+        found += f", overflow of {request.overflow_of}"
+    if request.done is not None:
+        found += f", fitted by {how_fitted(request.done)}"
+    return found
 
 
 def _take(item: Sequence[Any]) -> Take:

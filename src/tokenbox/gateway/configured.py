@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tokenbox.config import load
 from tokenbox.config.errors import Code, ConfigError
+from tokenbox.config.setting import Level
 from tokenbox.config.trust import may_have_key, own_paths
 from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.settings import Fit, Limits, Mode, ModelSettings, Settings, UpstreamSettings, WhenAway
@@ -93,6 +94,15 @@ def _admin_key(config: Config, env: Mapping[str, str]) -> str | None:
     variable = _text(config, "gateway.admin_key_env")
     if variable is None:
         return None
+    setting = config.setting("gateway.admin_key_env")
+    if setting.origin.level is Level.PROJECT and not variable.startswith("TOKENBOX_"):
+        raise ConfigError(
+            f"gateway.admin_key_env in {setting.source} names {variable}: a project's file may only name a "
+            "variable that begins with TOKENBOX_. Call it TOKENBOX_ADMIN_KEY, or set it for yourself: "
+            f"tokenbox config set --user gateway.admin_key_env {variable}",
+            code=Code.SECRET,
+            key="gateway.admin_key_env",
+        )
     key = env.get(variable, "").strip()
     if len(key) < _SHORTEST_ADMIN_KEY:
         raise ConfigError(

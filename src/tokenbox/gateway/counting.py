@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tokenbox.compose.bound import Bound
+from tokenbox.compose.bound import PER_MEDIA, Bound
 from tokenbox.compose.least import least_of
 from tokenbox.compose.requests import By, Count
 from tokenbox.content.items import texts_in
@@ -239,7 +239,7 @@ class RequestCounting:
             return extra, more
         if has_marks(call):
             media = sum(len(message.media) for message in _request(call).messages)
-            extra, more = extra + media * MEDIA, more + media * _MOST_MEDIA
+            extra, more = extra + media * MEDIA, more + media * PER_MEDIA
         return extra, more
 
     async def _checked(self, call: Call, upstream: Upstream, use: ModelUse, counted: Counted) -> Counted:
@@ -268,9 +268,6 @@ class RequestCounting:
             ) from None
         except TokenboxError as error:
             raise Refusal(400, error.code, error.message) from None
-
-
-_MOST_MEDIA = 50_000
 
 
 def _sent(call: Call, way: RequestCount) -> frozenset[str]:

@@ -12,6 +12,7 @@ import uuid
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from tokenbox.files import OWN, replace
 from tokenbox.gateway.asgi import json_bytes, json_object
 
 if TYPE_CHECKING:
@@ -48,10 +49,8 @@ class Peers:
             self._server.close()
         self._path.unlink(missing_ok=True)
         kept = {name: rows for name, rows in self._own().items() if name not in _MOMENTARY}
-        path = self._folder / f"{uuid.uuid4().hex}{_ENDED}"
         with suppress(OSError):
-            path.with_suffix(".part").write_bytes(json_bytes(kept))
-            path.with_suffix(".part").rename(path)
+            replace(self._folder / f"{uuid.uuid4().hex}{_ENDED}", json_bytes(kept), new=OWN, sync=False)
 
     async def snapshots(self) -> list[Snapshot]:
         """Of all other workers, and of those that have ended."""

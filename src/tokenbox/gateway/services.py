@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from tokenbox.gateway.configured import is_loopback
@@ -70,6 +70,19 @@ class Fitted:
     call: Call
     verdict: Verdict
     record: dict[str, object]
+
+
+def how_fitted(record: Mapping[str, Any]) -> str:
+    """The steps of what was done, in order: ``mask, evict``."""
+    words: list[str] = []
+    for step in record["steps"] if record["action"] == "several" else [record]:
+        inner = [one["action"] for one in step.get("steps", ())]
+        words += (
+            inner
+            if step["action"] == "evict"
+            else [*(one for one in inner if one != "evict"), step["action"]]
+        )
+    return ", ".join(dict.fromkeys(words))
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,8 @@ _OK = 200
 # What a server or a proxy in front of it answers that has not taken a request, and how long others go first.
 _NOT_TAKEN = (502, 503, 504)
 _REST_SECONDS = 5.0
+# A connection that nobody takes is tried again after so long.
+_AGAIN_SECONDS = (0.05, 0.25)
 
 T = TypeVar("T")
 _BEARER = ("authorization", "Bearer ")
@@ -176,7 +178,15 @@ class Upstream:
                     return answer
                 answer.close()
             replica.down_until = asyncio.get_running_loop().time() + _REST_SECONDS
-        return await replicas[-1].wire.request(method, target, headers, body)
+        last = replicas[-1].wire
+        for seconds in _AGAIN_SECONDS:  # a server that is started again refuses connections for a moment
+            try:
+                return await last.request(method, target, headers, body)
+            except WireError as error:
+                if error.how is not Failure.UNREACHABLE or error.seconds is not None:
+                    raise
+            await asyncio.sleep(seconds)
+        return await last.request(method, target, headers, body)
 
     async def ask(
         self, path: str, body: object, client_auth: Iterable[tuple[bytes, bytes]] = (), seconds: float = 10.0
