@@ -414,6 +414,11 @@ def table(results: dict[str, Any]) -> str:
         "each body, of one book: `cold`, no message of which came before; `conversation`, ten messages, "
         "eight as before."
     )
+    if before[0] > results["cpus"]:
+        about += (
+            " **Other programs used the processors meanwhile**: compare the columns of this run with each "
+            "other, and no figure with another run's."
+        )
     return "\n".join(["# The gateway", "", about, "", *lines, ""])
 
 
