@@ -414,12 +414,7 @@ def table(results: dict[str, Any]) -> str:
         "each body, of one book: `cold`, no message of which came before; `conversation`, ten messages, "
         "eight as before."
     )
-    if before[0] > results["cpus"]:
-        about += (
-            " **Other programs used the processors meanwhile**: compare the columns of this run with each "
-            "other, and no figure with another run's."
-        )
-    return "\n".join(["# The gateway", "", about, "", *lines, ""])
+    return "\n".join(["# The gateway", "", about + BUSY * (before[0] > results["cpus"]), "", *lines, ""])
 
 
 def beside(results: dict[str, Any]) -> list[str]:
@@ -446,6 +441,10 @@ def beside(results: dict[str, Any]) -> list[str]:
     ]
 
 
+BUSY = (
+    " **Other programs used the processors meanwhile**: compare the columns of this run with each other, and no "
+    "figure with another run's."
+)
 OURS = ("tokenbox", "tokenbox, fast")
 PEER = "LiteLLM"
 TIMES = "times LiteLLM's"
