@@ -442,8 +442,8 @@ def beside(results: dict[str, Any]) -> list[str]:
 
 
 BUSY = (
-    " **Other programs used the processors meanwhile**: compare the columns of this run with each other, and no "
-    "figure with another run's."
+    " **Other programs used the processors meanwhile**: compare the columns of this run with each other, "
+    "and no figure with another run's."
 )
 OURS = ("tokenbox", "tokenbox, fast")
 PEER = "LiteLLM"
