@@ -88,6 +88,38 @@ def test_with_a_low_water_mark_there_is_no_query() -> None:
         tokenbox.fit([{"role": "user", "content": "hi"}], 100, query="hi", low_water="0.5")
 
 
+def with_long_results(seed: int) -> tuple[list[dict[str, Any]], list[tuple[str, str]]]:
+    """Rounds with results of 60 lines, more than half of the window; a line in each is asked for later."""
+    rng = random.Random(seed)
+    messages: list[dict[str, Any]] = [{"role": "system", "content": "You keep an inventory."}]
+    facts = []
+    for number, thing in enumerate(THINGS):
+        messages.append({"role": "user", "content": f"Read part {number} of the inventory."})
+        call, result = round_of(rng, f"{seed}-{number}", 1)
+        lines = [text(rng, 12) for _ in range(60)]
+        fact = f"entry {rng.randrange(100, 999)}: one {thing}, bought for {rng.randrange(10, 99)} crowns"
+        lines.insert(rng.randrange(60), fact)
+        facts.append((f"What did we pay for the {thing}?", fact))
+        messages += [call, {**result, "content": "\n".join(lines)}]
+        messages.append({"role": "assistant", "content": "I have read it."})
+    return messages, facts
+
+
+def test_of_a_long_result_the_lines_stay_that_are_asked_for() -> None:
+    for seed in range(3):
+        messages, facts = with_long_results(seed)
+        for question, fact in facts:
+            request = [*messages, {"role": "user", "content": question}]
+            fitted = tokenbox.fit(request, 1_500, model=MODEL, query="last", handles=True)
+            assert fitted.total == tokenbox.count(fitted.messages, MODEL).total <= 1_500
+            assert not parted(fitted.messages)
+            shown = [str(message["content"]) for message in fitted.messages if message["role"] == "tool"]
+            assert any(fact in one for one in shown)
+            assert all("left out" in one for one in shown)
+            assert fitted.left_out
+            assert [step.action.value for step in fitted.steps][:1] == ["cut"]
+
+
 def test_parts_that_match_nothing_leave_oldest_first() -> None:
     parts = [(number,) for number in range(10)]
     sizes = dict.fromkeys(range(10), 10)

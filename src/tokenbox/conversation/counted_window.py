@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.content.exchanges import Grouping
-from tokenbox.content.lenses.lines import ends_tokens
+from tokenbox.content.lenses.lines import ends_tokens, split_lines
+from tokenbox.content.lenses.select import select
 from tokenbox.content.message import InvalidMessage
 from tokenbox.content.results import result_texts, with_results
 from tokenbox.engine.reduction import least, plan
-from tokenbox.engine.window import Action, Limits, Plan, Reason, Step, Window
+from tokenbox.engine.window import LEAST_CUT, Action, Limits, Plan, Reason, Step, Window
 from tokenbox.tokenizers.registry import get
 
 if TYPE_CHECKING:
@@ -167,8 +169,11 @@ class CountedWindow:
         return made.steps
 
     def answer(self, query: str, budget: int) -> list[Step]:
-        """Let leave what ``query`` needs least, until the request is within ``budget``: the steps."""
-        from tokenbox.conversation.relevance import to_leave  # noqa: PLC0415  # only a query needs its words
+        """Let leave what ``query`` needs least, until the request is within ``budget``: the steps.
+
+        Of a result that would take more than its share, only the lines stay that match the query best.
+        """
+        from tokenbox.conversation.relevance import RECENT, to_leave  # noqa: PLC0415  # only a query needs it
 
         self.settle()
         before = self.window.total
@@ -178,15 +183,41 @@ class CountedWindow:
         numbers = [number for part in parts for number in part]
         texts = {n: "\n".join(m.counted_text for m in self.given[n].item.messages) for n in numbers}
         sizes = {n: self.window.size(n) for n in numbers}
-        room = budget - (before - sum(sizes.values()))
-        gone = to_leave(parts, sizes, texts, max(0, room), query)
-        if not gone:
-            return []
+        room = max(0, budget - (before - sum(sizes.values())))
+        share = room // RECENT
+        excerpts = {n: self._excerpt(n, query, share) for n in numbers if sizes[n] > share >= LEAST_CUT}
+        found = {n: form for n, form in excerpts.items() if form is not None}
+        gone = to_leave(parts, sizes | {n: size for n, (_, size) in found.items()}, texts, room, query)
+        cut = {n: form for n, form in found.items() if n not in gone}
+        self.window.commit(Plan(before, sizes={n: (Action.CUT, size) for n, (_, size) in cut.items()}))
+        for number, (form, _) in cut.items():
+            self.shown[number] = form
+            self.session.replace(number, form.item)
+            self._keep_texts(self.given[number].item)
+        between = self.settle().total
         self.session.remove(gone)
         self.window.remove(gone)
         self._forget(gone)
-        self.settle()
-        return [Step(tuple(gone), Reason.LESS_WORTH, before, self.window.total, before - budget, budget)]
+        after = self.settle().total
+        steps = [Step(tuple(cut), Reason.LESS_WORTH, before, between, before - budget, budget, Action.CUT)]
+        left = [Step(tuple(gone), Reason.LESS_WORTH, between, after, between - budget, budget)]
+        return (steps if cut else []) + (left if gone else [])
+
+    def _excerpt(self, number: int, query: str, at_most: int) -> tuple[Shown, int] | None:
+        """The lines of a result that match the query best, together at most ``at_most`` tokens."""
+        texts = result_texts(self.given[number].item)
+        share = Fraction(at_most, self.window.size(number))
+        for _ in range(_CUTS if texts else 0):
+            lines = [max(1, int(len(split_lines(text)) * share)) for text in texts]
+            shown = [select(text, query, most) for text, most in zip(texts, lines, strict=True)]
+            try:
+                made = self._written(number, shown)
+            except InvalidMessage:
+                return None
+            if made[1] <= at_most:
+                return made
+            share *= Fraction(2 * at_most, 3 * made[1])
+        return None
 
     def least(self, limits: Limits) -> dict[int, int]:
         """What is left once all is done that the limits allow, with its sizes: what must stay."""

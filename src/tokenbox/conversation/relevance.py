@@ -2,8 +2,9 @@
 
 A quarter of the room goes to the newest parts, so that the thread is kept. Then the parts that match the
 question best come in, by BM25F over all of them, as far as they fit, and last the newest of the others. A
-part is a round of tool calls with its results, or what an exchange holds beside its rounds; it is shown whole
-and in its place, or not at all.
+part is a round of tool calls with its results, or what an exchange holds beside its rounds; it is shown in
+its place, or not at all. Of a result that alone would take more than that quarter, the lines that match best
+are shown.
 """
 
 from __future__ import annotations
