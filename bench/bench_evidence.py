@@ -1,8 +1,8 @@
 """What a question about old turns needs, and whether it is there: ``query="last"`` beside BM25 over turns.
 
 Dialogues are made from a seed. Facts are told in passing, in old turns and within long results of tools, and
-asked for later in other words; what they are about is also mentioned elsewhere. BM25 over turns takes the turns
-that score best until the budget is full, in order.
+asked for later in other words; what they are about is mentioned elsewhere too. BM25 over turns takes those
+that score best until the budget is full.
 """
 
 from __future__ import annotations
@@ -164,10 +164,10 @@ def table(results: dict[str, Any]) -> str:
     return (
         f"""# Evidence kept
 
-`bench/run.py evidence`, {results["when"]}.{quick} Made-up dialogues of 140 turns: the share of facts, told in old
-turns and in results of tools, that are in the request when they are asked for in other words. Target: at least
-as many as BM25 over turns keeps, which is not held to whole exchanges or to calls beside their results; and
-nothing over the budget.
+`bench/run.py evidence`, {results["when"]}.{quick} Made-up dialogues of 140 turns: the share of
+facts, told in old turns and in results of tools, that are in the request when they are asked for in other
+words. Target: at least as many as BM25 over turns keeps, which is not held to whole exchanges or to calls
+beside their results; and nothing over the budget.
 
 | domain | budget | questions | the newest | BM25 over turns | `query="last"` | over the budget | |
 |---|---|---|---|---|---|---|---|
