@@ -208,3 +208,19 @@ def test_by_worth_is_within_the_budget_where_the_critical_ones_are(
     size = sum(len(chunks[i][0]) for i in kept)
     critical = sum(len(text) + 8 for text, is_critical in chunks if is_critical)
     assert size <= max(budget, critical)
+
+
+def test_settings_name_a_strategy_for_each_kind(project: Path) -> None:
+    with (project / ".tokenbox" / "config.toml").open("a") as file:
+        file.write(
+            '[policy]\nstrategy = "box"\n[policy.strategies]\nmessages = "worth"\nsections = "window"\n'
+        )
+    ctx.reload()
+    chat = [{"role": "user", "content": "why?"}]
+    plans = [ctx.pack(chunks, 900, 10, tokenizer="utf8-bytes") for chunks in (chat, ["a"])]
+    assert [plan.strategy.partition(":")[2] or plan.strategy for plan in plans] == ["by_worth", "window"]
+    with (project / ".tokenbox" / "config.toml").open("a") as file:
+        file.write('[models.mine]\nmax_ctx = 900\nstrategy = "box"\ntokenizer = "utf8-bytes"\n')
+    ctx.reload()
+    assert ctx.pack(["a"], model="mine").strategy == "box"
+    assert ctx.pack(chat, model="mine").strategy == "window"  # box is not for chats

@@ -317,3 +317,10 @@ def test_the_functions_of_the_package_share_one_registry() -> None:
         tokenizers.unregister("a-test-of-ours")
     with pytest.raises(NoTokenizer):
         tokenizers.resolve("a-test-of-ours-2")
+
+
+def test_a_family_of_several_vocabularies_may_be_named(families: TokenizerFamilies) -> None:
+    assert tokenizers.get("gpt-bpe") is tokenizers.get("o200k_base")
+    assert families.named("gpt-bpe", "gpt-4o") is tokenizers.get("o200k_base")
+    assert families.named("gpt-bpe", "gpt-4") is tokenizers.get("cl100k_base")
+    assert families.named("llama3-bpe", "llama-3") is tokenizers.get("llama3-bpe")
