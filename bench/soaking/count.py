@@ -130,7 +130,8 @@ def compare(
     entries: dict[Mark, Row] = {}
     for row in rows:
         key = names.get(row.session, row.session)
-        mark = _mark(key, row.category, row.reserved_output, row.predicted_tokens)
+        route = row.category.partition(",")[0]  # behind it, how it was made to fit
+        mark = _mark(key, route, row.reserved_output, row.predicted_tokens)
         found[mark] += 1
         entries[mark] = row
     may_be = _recorded_and_not_sent(lives, arrivals)
