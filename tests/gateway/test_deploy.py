@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import configparser
+import json
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,6 +40,25 @@ def test_the_unit_starts_what_there_is() -> None:
     words = shlex.split(unit["Service"]["ExecStart"])
     assert words[1] == "serve"
     assert {word for word in words if word.startswith("--")} <= options_of("serve")
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd reads the unit")
+def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
+    text = (DEPLOY / "tokenbox-gateway.service").read_text(encoding="utf-8")
+    unit = tmp_path / "tokenbox-gateway.service"
+    unit.write_text(text.replace("/opt/tokenbox/bin/tokenbox", sys.executable), encoding="utf-8")
+    done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_image_starts_what_there_is() -> None:
+    lines = (DEPLOY / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    said = {
+        line.split()[0]: json.loads(line[line.index("[") :]) for line in lines if line[:3] in ("ENT", "CMD")
+    }
+    assert said["ENTRYPOINT"] == ["tokenbox"]
+    assert said["CMD"][0] == "serve"
+    assert {word for word in said["CMD"] if word.startswith("--")} <= options_of("serve")
 
 
 def test_the_compose_file_starts_what_there_is() -> None:
