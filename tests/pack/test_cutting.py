@@ -7,10 +7,12 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.compose.independent import HOSTILE
+from tokenbox.content.lenses.definitions import works
 from tokenbox.folder import Options, pack_source
 from tokenbox.folder.cutting import cut_all, names_in
 from tokenbox.folder.pieces import shape as found_by
@@ -88,3 +90,22 @@ def test_what_was_changed_on_the_disk_is_not_believed(folder: Make, packed: Pack
         assert number >= 4
         connection.execute("UPDATE facts SET value = substr(value, 1, length(value) - 3) || x'000102'")
     assert text() == first
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "names"),
+    [
+        ("csharp", "class C {\n  const int X = 1;\n  int f;\n  event A b;\n}\n", ("C", "X", "f", "b")),
+        ("php", "<?php\nclass C {\n  const X = 1;\n  public int $y;\n}\n", ("C", "X", "$y")),
+        ("sql", "CREATE TABLE app.users (\n  id INT\n);\nCREATE VIEW v AS SELECT 1;\n", ("users", "v")),
+        ("rust", "struct A { b: u8 }\nimpl Clone for A { fn c(&self) {} }\n", ("A", "b", "A", "c")),
+        (None, "# T\n\n```sh\n# no heading\nls\n```\n\n## One\n\ntext\n", ("T", "One")),
+    ],
+)
+def test_a_piece_has_the_names_that_it_defines(
+    language: str | None, text: str, names: tuple[str, ...]
+) -> None:
+    if language is not None and not works(language):
+        pytest.skip(f"the grammar for {language} is not installed")
+    (cut,) = cut_all([(text.encode(), language)], None)
+    assert tuple(name for piece in cut.pieces for name in piece.names) == names

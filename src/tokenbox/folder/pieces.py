@@ -24,7 +24,7 @@ LINES = 40
 LONGEST = 60
 _MAX_PARSED = 2 << 20
 _LONGEST_LINE = 4000
-_HEADING = re.compile(rb"#{1,6} |={3,}\s*$|-{3,}\s*$")
+_FENCE = re.compile(rb" {0,3}(?:```|~~~)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,16 +147,19 @@ class _Walk:
 
 
 def _paragraphs(data: bytes, starts: Sequence[int]) -> list[_Unit]:
-    """Runs of lines up to blank ones; of prose, up to its headings."""
+    """Runs of lines up to blank ones; of prose, up to its headings, which are not those of code in it."""
     units: list[_Unit] = []
-    blank = True
+    blank, fenced = True, False
     for n, start in enumerate(starts):
         end = starts[n + 1] if n + 1 < len(starts) else len(data)
         content = data[start:end]
         empty = not content.strip()
-        if not empty and (blank or content.startswith(b"#")):
+        fence = _FENCE.match(content) is not None
+        heads = content.startswith(b"#") and not fenced
+        if not empty and (blank or heads):
             heading = content[:80].strip(b"#= \n\t").decode("utf-8", "replace")
-            units.append(_Unit(n, ((n, heading),) if content.startswith(b"#") else ()))
+            units.append(_Unit(n, ((n, heading),) if heads else ()))
+        fenced ^= fence
         blank = empty
     return units
 

@@ -162,7 +162,9 @@ _BODY = re.compile(
     r"|enum_variant_list|compound_statement|implementation_definition|object"
 )
 _OBJECT = frozenset({"object", "table_constructor", "dictionary_literal"})
-_NAME_FIELDS = ("name", "declarator", "left", "key", "property", "pattern", "type", "target")
+_NAME_FIELDS = ("name", "declarator", "left", "key", "property", "pattern")
+# What holds the name beside a type (``int x`` in C#, ``int $x`` in PHP).
+_HOLDS_NAME = re.compile(r".*(?:declarator|_element)$")
 _NAMELIKE = re.compile(
     r".*(?:identifier|name|constant|word|selectors|dot_index_expression|member_expression|attribute|variable)$"
 )
@@ -424,19 +426,24 @@ def _name(node: Node) -> str:
         if _NAMELIKE.match(node.type) or not node.named_child_count:
             text = (node.text or b"")[:_MAX_NAME].decode("utf-8", "replace")
             return text.strip().splitlines()[0] if text.strip() else ""
+        children = [
+            child
+            for child in node.named_children
+            if "comment" not in child.type and "modifier" not in child.type
+        ]
         inner = next(
-            (c for field in _NAME_FIELDS if (c := node.child_by_field_name(field)) is not None), None
+            (c for field in _NAME_FIELDS if (c := node.child_by_field_name(field)) is not None),
+            next((child for child in children if _HOLDS_NAME.match(child.type)), None),
         )
-        if inner is None:
-            children = [
-                child
-                for child in node.named_children
-                if "comment" not in child.type and "modifier" not in child.type
-            ]
-            inner = next(
-                (child for child in children if _NAMELIKE.match(child.type)),
+        for field in ("type", "target"):
+            inner = inner or node.child_by_field_name(field)
+        inner = inner or next(
+            (child for child in children if _NAMELIKE.match(child.type)),
+            next(
+                (child for child in children if child.type == "object_reference"),  # a table in SQL
                 children[0] if children else None,
-            )
+            ),
+        )
         if inner is None:
             return ""
         node = inner
