@@ -174,3 +174,30 @@ def test_references_take_no_worth_and_keep_the_best_in_order(worths: list[int], 
     assert all(new >= old for new, old in zip(found, worths, strict=True))
     best = sorted(range(len(worths)), key=lambda n: -worths[n])[:30]
     assert [found[n] for n in best] == [worths[n] for n in best]
+
+
+def test_a_traceback_is_about_its_last_line() -> None:
+    query = read_query(
+        "Traceback (most recent call last):\n"
+        '  File "/usr/lib/site-packages/shop/cart.py", line 12, in total\n'
+        "    return rounded(x)\nshop.PriceUnknown: no price for the hammer\n"
+    )
+    weights = {word.text: word.weight for word in query.words}
+    assert weights["ham"] > weights["round"]
+    assert query.places[0] == Place("usr/lib/site-packages/shop/cart.py", (12,))
+
+
+def test_paths_as_windows_writes_them() -> None:
+    query = read_query(r"at Shop.Total() in C:\work\src\Cart.cs:line 52, by GuzzleHttp\Client::send")
+    assert [place for place in query.places if place.lines] == [Place("work/src/Cart.cs", (52,))]
+    assert "GuzzleHttp" in query.symbols
+    assert read_query("a\\" * 100_000).places == ()
+
+
+def test_the_path_of_an_installed_copy_names_the_longest_path_it_ends_with() -> None:
+    paths = ("index.js", "router/index.js", "lib/router/index.js", "other/index.js")
+    found = Relevance([Document(path, b"") for path in paths], read_query("at /app/lib/router/index.js:3:1"))
+    worths = [found.document(i) for i in range(len(paths))]
+    assert worths[2] > max(worths[0], worths[1], worths[3])
+    copy = Relevance([Document(path, b"") for path in paths[:2]], read_query("at /x/lib/router/index.js:3"))
+    assert copy.document(1) > copy.document(0)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+import re2
+
 from tokenbox.characters import known, lower
 from tokenbox.worth.words import STOP_WORDS, split, stem
 
@@ -44,6 +46,12 @@ _KIND = re.compile(
     re.IGNORECASE,
 )
 _CODE = re.compile(r"`([^`\n]+)`")
+# A path as Windows writes it; re2, as the time would be by the square of its length.
+_BACKSLASHED = re2.compile(r"(?:[A-Za-z]:)?\\?(?:[\w.@+-]+\\)+[\w.@+-]*\.[A-Za-z]\w{0,9}")
+# What a traceback begins with: what has happened is said by its last line, or the one after this.
+_TRACEBACK = re.compile(
+    r"(?:Traceback \(most recent call last\):|[Ss]tack ?[Tt]race:|goroutine \d+ .*|=+ FAILURES =+)\s*\Z"
+)
 # No name is so long: base64, a minified line. The patterns above take time by the square of it.
 _NO_NAME = re.compile(r"[A-Za-z0-9_@+./-]{513,}|[\w@+./-]{2049,}")
 
@@ -81,7 +89,10 @@ def read_query(text: str) -> Query:
     Its first line is its title.
     """
     read = _NO_NAME.sub(" ", known(text))
+    read = _BACKSLASHED.sub(lambda match: match[0].replace("\\", "/"), read)
     title, _, body = _NOISE.sub("", read).strip().partition("\n")
+    if _TRACEBACK.match(title):
+        title = next((line for line in reversed(body.splitlines()) if re.match(r"\S", line)), title)
     title, scope = _without_kind(title)
     weights: dict[str, int] = {}
     symbols: dict[str, int] = {}

@@ -105,11 +105,7 @@ class Relevance:
         deque(reading, maxlen=0)
         self._lexical.finish()
         self._paths: dict[int, Counter[int]] = {}
-        self._places = {
-            i: lines
-            for i, document in enumerate(documents)
-            if (lines := self._place(document.path)) is not None
-        }
+        self._places = self._placed()
         self._scores: dict[int, int] = {}
         usual = sum(len(document.data) for document in documents) // max(1, len(documents))
         for i, (document, body) in enumerate(zip(documents, bodies, strict=True)):
@@ -226,12 +222,24 @@ class Relevance:
     def _in_path(self, path: str) -> Counter[int]:
         return self._lexical.in_names(path.split("/")[-_STEPS:])
 
-    def _place(self, path: str) -> tuple[int, ...] | None:
-        """The lines that the query names in ``path``; None where it does not name it."""
+    def _placed(self) -> dict[int, tuple[int, ...]]:
+        """The documents that the query names, with the lines of each.
+
+        A path may be the end of a document's, or end with it, as that of an installed copy does; then the
+        longest such document is meant: not every ``index.js`` in ``x/index.js``.
+        """
+        found: dict[int, tuple[int, ...]] = {}
         for place in self._query.places:
-            if path == place.path or path.endswith(f"/{place.path}") or place.path.endswith(f"/{path}"):
-                return place.lines
-        return None
+            ends = f"/{place.path}"
+            named = [i for i, document in enumerate(self._documents) if f"/{document.path}".endswith(ends)]
+            if not named:
+                within = [
+                    (len(d.path), i) for i, d in enumerate(self._documents) if ends.endswith(f"/{d.path}")
+                ]
+                named = [i for _, i in sorted(within)[-1:]]
+            for i in named:
+                found[i] = (*found.get(i, ()), *place.lines)
+        return found
 
 
 def _folder(path: str) -> str:
