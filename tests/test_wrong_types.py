@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 import tokenbox
+from tests.conversation.test_one_number import request
 from tokenbox import TokenboxError, ctx
 from tokenbox.content.block_kinds import FormatHint
 from tokenbox.content.blocks import DocumentBlock
@@ -96,6 +99,44 @@ def test_integers_of_numpy_are_integers(kind: Callable[[int], Any]) -> None:
     ids = {"model": "gpt-4o", "prompt": [kind(1), kind(2)]}
     assert tokenbox.count(ids).total == 2
     assert ctx.enforce("gpt-4o", ["text"], max_ctx=kind(100), tokenizer="o200k_base").ok
+
+
+def places(value: Any, so_far: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:  # noqa: ANN401  # JSON
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [so_far, *(place for key, item in inner for place in places(item, (*so_far, key)))]
+
+
+def with_value(value: Any, place: tuple[Any, ...], other: Any) -> Any:  # noqa: ANN401  # JSON
+    if not place:
+        return other
+    changed = value.copy()
+    changed[place[0]] = with_value(value[place[0]], place[1:], other)
+    return changed
+
+
+def test_a_wrong_value_anywhere_in_a_request_is_a_typed_error_or_is_right() -> None:
+    """Also by `fit`, which writes down the tools that it was given."""
+    wrong = [*WRONG, None, {1: 2}, range(3), float("nan"), 10**400, [[]], {"type": None}, {"type": "text"}]
+    refused = 0
+    for seed in range(400):
+        chance = random.Random(seed)
+        body = request(seed)
+        made = with_value(body, chance.choice(places(body)), chance.choice(wrong))
+        parts = made if isinstance(made, dict) else {"messages": made}
+        calls: tuple[Callable[[], object], ...] = (
+            partial(tokenbox.count, made, "gpt-4o"),
+            partial(tokenbox.fit, parts.get("messages"), 10**6, model="gpt-4o", tools=parts.get("tools")),
+        )
+        for call in calls:
+            try:
+                call()
+            except TokenboxError:
+                refused += 1
+    assert refused > 100
+    hi = [{"role": "user", "content": "hi"}]
+    assert tokenbox.count({"messages": hi, "temperature": {1: 2}}, "gpt-4o").total > 0
+    tools = [{"type": range(3), "function": {"name": "f"}}]
+    assert tokenbox.fit(hi, 300, model="gpt-4o", tools=tools).total > 0
 
 
 def test_truth_is_no_integer() -> None:

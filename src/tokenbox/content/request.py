@@ -185,7 +185,7 @@ def characters_in(value: object) -> int:
         if isinstance(inner, str):
             size += len(inner)
         elif isinstance(inner, Mapping):
-            size += sum(map(len, inner))
+            stack += inner
             stack += inner.values()
         elif isinstance(inner, list | tuple):
             stack += inner

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -13,11 +14,10 @@ from tokenbox.content.exchanges import Exchange, exchanges
 from tokenbox.content.weight import weight_text
 from tokenbox.engine.window import Action
 from tokenbox.errors import TokenboxError
+from tokenbox.integers import whole
 from tokenbox.render.html import FigureRow, figure, in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from tokenbox.compose.requests import Count
     from tokenbox.content.items import Item
     from tokenbox.engine.window import Limits, Step
@@ -330,7 +330,19 @@ def expanded(left_out: Mapping[str, str], handle: str) -> str:
 
 def as_json(value: object) -> str:
     """One JSON text for one value: sorted keys, no spaces, nothing escaped that need not be."""
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=_plain)
+
+
+def _plain(value: object) -> object:
+    """What reads as JSON and is no dict or list: as one."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Sequence):
+        return list(value)
+    number = whole(value)
+    if number is None:
+        raise TypeError(f"{type(value).__name__} is not JSON")
+    return number
 
 
 def names(items: Sequence[Item], sizes: Mapping[int, int]) -> list[tuple[str, int]]:
