@@ -122,10 +122,11 @@ def test_a_wrong_value_anywhere_in_a_request_is_a_typed_error_or_is_right() -> N
         chance = random.Random(seed)
         body = request(seed)
         made = with_value(body, chance.choice(places(body)), chance.choice(wrong))
-        parts = made if isinstance(made, dict) else {"messages": made}
+        parts: dict[str, Any] = made if isinstance(made, dict) else {"messages": made}
+        messages: Any = parts.get("messages")
         calls: tuple[Callable[[], object], ...] = (
             partial(tokenbox.count, made, "gpt-4o"),
-            partial(tokenbox.fit, parts.get("messages"), 10**6, model="gpt-4o", tools=parts.get("tools")),
+            partial(tokenbox.fit, messages, 10**6, model="gpt-4o", tools=parts.get("tools")),
         )
         for call in calls:
             try:
