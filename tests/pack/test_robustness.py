@@ -265,3 +265,9 @@ def test_bytes_depend_on_content_alone(
     assert pack_source(packed("."), "utf8-bytes").text == text
     monkeypatch.chdir(other / "a")
     assert pack_source(packed(".."), "utf8-bytes").text == text
+
+
+def test_a_bare_repository_is_not_packed_as_if_it_were_files(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", "--bare", tmp_path / "some.git"], check=True)
+    with pytest.raises(PathProblem, match=r"bare repository.*git clone"):
+        survey([tmp_path / "some.git"])

@@ -23,7 +23,6 @@ LINES = 40
 """Lines that pieces are merged to, and longer ones split to."""
 LONGEST = 60
 _MAX_PARSED = 2 << 20
-_LONGEST_LINE = 4000
 _FENCE = re.compile(rb" {0,3}(?:```|~~~)")
 
 

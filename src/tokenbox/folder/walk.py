@@ -183,7 +183,21 @@ def resolved(path: str) -> str:
             f"{shown(path)} is inside {min(inside)}, which is never packed. Name the project's own files.",
             path=path,
         )
+    if _is_bare(absolute):
+        raise PathProblem(
+            f"{shown(path)} is a bare repository of git: its files are in commits. "
+            f"Clone it first: git clone {shown(path)}",
+            path=path,
+        )
     return absolute
+
+
+def _is_bare(folder: str) -> bool:
+    """Whether the folder is what git keeps, without a working tree."""
+    return os.path.isfile(os.path.join(folder, "HEAD")) and all(  # noqa: PTH113, PTH118
+        os.path.isdir(os.path.join(folder, name))  # noqa: PTH112, PTH118
+        for name in ("objects", "refs")
+    )
 
 
 def _relative(root: str, absolute: str) -> str:
