@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import random
 import subprocess
 import sys
 from fractions import Fraction
@@ -256,6 +257,31 @@ def test_the_more_eager_the_fewer_cuts() -> None:
             running.add(message)
     assert cuts == sorted(cuts, reverse=True)
     assert cuts[-1] < cuts[0] / 2
+
+
+def test_a_short_session_costs_hardly_more_than_by_the_best_mark() -> None:
+    """Of 25 turns of 40 to 280 tokens under 1,200: what is processed, by the best mark of each session."""
+    ratios = []
+    for seed in range(20):
+        rng = random.Random(seed)
+        sizes = [(rng.randint(10, 80), rng.randint(30, 200)) for _ in range(25)]
+        ratios.append(_processed(sizes, "auto") / min(_processed(sizes, mark) for mark in MARKS))
+    assert sum(ratios) / len(ratios) <= 1.1
+
+
+def _processed(sizes: list[tuple[int, int]], low_water: Any) -> int:  # noqa: ANN401  # any of its forms
+    """Tokens after the beginning that each request has in common with the one before."""
+    running = Conversation("s" * 40, len, None, 1_200, low_water=low_water)
+    processed, before = 0, set[int]()
+    for user, answer in sizes:
+        running.user("u" * user)
+        running.enforce_budget()
+        here = set(running.window)
+        changed = not before <= here
+        processed += sum(len(item.text) for n, item in running.window.items() if changed or n not in before)
+        before = here
+        running.assistant("a" * answer)
+    return processed
 
 
 def test_turns_are_cut_ahead_too() -> None:

@@ -43,6 +43,12 @@ def halvings(wanted: int, budget: int) -> int:
     return times
 
 
+def halvings_to_free(wanted: int, budget: int) -> int:
+    """The same for a step of at least ``wanted`` tokens: one too short is paid for again and again."""
+    times = halvings(wanted, budget)
+    return times if times == 0 or budget >> times >= wanted else times - 1
+
+
 def freed(whole: int, budget: int, times: int) -> int:
     """Tokens that are to be gone of a whole that was never cut, in steps of ``budget`` halved ``times``.
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tokenbox.engine.low_water import freed, halvings, margin, to_free
+from tokenbox.engine.low_water import freed, halvings, halvings_to_free, margin, to_free
 from tokenbox.engine.window import LEAST_CUT, Action, Change, Kind, Plan, Reason, Reduce, Step, WholeOrNothing
 
 if TYPE_CHECKING:
@@ -182,8 +182,9 @@ class _Planning:
 
     def _halvings(self, budget: int) -> int:
         limits = self._limits
-        mark = limits.mark if limits.eagerness is None else self._suggested_mark(limits.eagerness)
-        return halvings(budget - mark, budget)
+        if limits.eagerness is None:
+            return halvings(budget - limits.mark, budget)
+        return halvings_to_free(budget - self._suggested_mark(limits.eagerness), budget)
 
     def _looked_ahead(self, target: int) -> list[Change]:
         """What follows once all that is known to follow is done, down to ``target``."""

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from tokenbox.conversation.low_water import eagerness_of
-from tokenbox.engine.low_water import freed, halvings, to_free
+from tokenbox.engine.low_water import freed, halvings, halvings_to_free, to_free
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,9 @@ def mark(low_water: LowWater, window: Window, whole: int, budget: int, least: Ca
         wanted = int(budget * (1 - Fraction(low_water)))  # type: ignore[arg-type]  # no eagerness: a number
         if not wanted:
             return budget
+        times = halvings(wanted, budget)
     else:
         kept = least()
         wanted = to_free(max(0, budget - kept), max(0, whole - kept), window.answers + 1, eagerness)
-    return whole - freed(whole, budget, halvings(wanted, budget))
+        times = halvings_to_free(wanted, budget)
+    return whole - freed(whole, budget, times)
