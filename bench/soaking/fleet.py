@@ -83,7 +83,7 @@ POLICIES = (
 START_SECONDS = 60.0
 # Caches so small that they are full within a minute: what still grows then is no cache.
 SMALL = (
-    "import sys; from tokenbox.compose.remembered import COUNTS; COUNTS.__init__(1_000_000); "
+    "import sys; from tokenbox.gateway import build; build.REMEMBERED = 1_000_000; "
     "from tokenbox.tokenizers import words; words._MOST_KNOWN = 1_024; "
     "from tokenbox.gateway import models; models._MOST_KNOWN = 64; "
     "from tokenbox.cli import main; sys.exit(main())"

@@ -31,6 +31,19 @@ def test_what_was_forgotten_makes_room_for_as_much() -> None:
     assert len(meter.seen) == seen
 
 
+def test_a_smaller_limit_forgets_what_was_used_longest_ago() -> None:
+    meter = Metered("o200k_base")
+    counts = RememberedCounts()
+    texts = [f"{number:010}" for number in range(10)]
+    counts.each(meter, texts)
+    counts.limit(3 * (len(meter.identity.fingerprint) + 10))
+    seen = len(meter.seen)
+    counts.each(meter, texts[-3:])
+    assert len(meter.seen) == seen
+    counts.each(meter, texts[:1])
+    assert len(meter.seen) == seen + 1
+
+
 def test_wholes_are_known_apart_by_their_separator() -> None:
     counts, texts = RememberedCounts(), ["one", "two", "three"]
     for separator in ("", "\n", "\n\n---\n\n"):

@@ -82,6 +82,12 @@ class RememberedCounts:
         who = tokenizer.identity.fingerprint
         return not any(self._look_up([(who, text) for text in parts]))
 
+    def limit(self, max_characters: int) -> None:
+        """Remember no more than so many characters from now on."""
+        with self._lock:
+            self._max_characters = max_characters
+            self._forget()
+
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
@@ -109,9 +115,12 @@ class RememberedCounts:
             if key not in self._counts:
                 self._characters += size
             self._counts[key] = count
-            while self._characters > self._max_characters:
-                gone, _ = self._counts.popitem(last=False)
-                self._characters -= sum(map(len, gone))
+            self._forget()
+
+    def _forget(self) -> None:
+        while self._characters > self._max_characters:
+            gone, _ = self._counts.popitem(last=False)
+            self._characters -= sum(map(len, gone))
 
 
 def counted(tokenizer: Tokenizer, texts: Sequence[str]) -> list[int]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenbox.__about__ import __version__
 from tokenbox.catalog import price as catalog_price
+from tokenbox.compose.remembered import COUNTS
 from tokenbox.conversation.calibration import Calibration
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.accounts import QuotaAccounts
@@ -82,6 +83,8 @@ class Stores:
             raise
 
 
+# Characters of texts whose counts a worker remembers: some 15,000 messages of conversations under way.
+REMEMBERED = 8_000_000
 # How long what ``/readyz`` found holds.
 READY_SECONDS = 1.0
 
@@ -368,6 +371,7 @@ def gateway_of(
     settings: Settings, stores: Stores, log: Log, workers_folder: Path | None = None
 ) -> tuple[Gateway, GatewayServices]:
     """The application and its services."""
+    COUNTS.limit(REMEMBERED)
     standing = GatewayServices(settings, stores, log, workers_folder)
     gateway = Gateway(standing)
     Routes(standing).add_to(gateway, operating=settings.admin_port is None)
