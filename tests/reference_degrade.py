@@ -25,13 +25,47 @@ if TYPE_CHECKING:
 def pieces(section: Section, text: str) -> list[str]:
     """What a cut keeps or leaves out as one."""
     if section.items is not None and text == section.content:
-        return [f"{item}\n" for item in section.items[:-1]] + list(section.items[-1:])
+        # An empty item at the end has no line.
+        return [f"{item}\n" for item in section.items[:-1]] + [item for item in section.items[-1:] if item]
     if section.cut == "line":
         return re.findall(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+", text)
+    if section.cut == "sentence":
+        return between(text, sentence_places(text, at_end=section.keep == "head"))
     if section.cut == "word":
         places = [p for p in range(1, len(text)) if is_word_border(text, p, at_end=section.keep == "head")]
-        return [text[a:b] for a, b in zip([0, *places], [*places, len(text)], strict=True) if a < b]
+        return between(text, places)
     return clusters(text)
+
+
+def between(text: str, places: Sequence[int]) -> list[str]:
+    return [text[a:b] for a, b in zip([0, *places], [*places, len(text)], strict=True) if a < b]
+
+
+def sentence_places(text: str, *, at_end: bool) -> list[int]:
+    """Where a sentence ends (else: where the next one begins), for texts of the words of the tests."""
+    found, start = [], 0
+    for end in range(1, len(text)):
+        after = text[end:]
+        if re.match(r"(?:\r\n|\r(?!\n)|\n)[^\S\r\n]*[\r\n]", after) and (text[end - 1], after[0]) != (
+            "\r",
+            "\n",
+        ):
+            ends = bool(text[start:end].strip())
+            start = end
+        else:
+            mark, blank = text[end - 1] in ".!?", after[0].isspace()
+            initial = re.search(r"(?:^|[^a-z])(?:[a-z]|dr)\.$", text[:end], re.IGNORECASE)
+            goes_on = text[end - 1] == "." and (initial or after.lstrip()[:1].islower())
+            ends = mark and blank and not goes_on
+            start = end if ends else start
+        if ends:
+            place = end if at_end else end + len(after) - len(after.lstrip())
+            if (
+                not unicodedata.combining(text[place : place + 1] or "x")
+                and text[place : place + 1] != "\u200d"
+            ):
+                found.append(place)
+    return found
 
 
 def is_word_border(text: str, place: int, *, at_end: bool) -> bool:
@@ -103,7 +137,9 @@ class Reference:
         budget: int,
         tokenizer: Tokenizer,
         separator: str,
+        whole: Callable[[Sequence[Section], Sequence[str]], int] | None,
     ) -> None:
+        self.whole = whole
         self.sections, self.groups, self.budget = list(sections), groups, budget
         self.tokenizer, self.separator = tokenizer, separator
         self.count = tokenizer.count
@@ -124,6 +160,8 @@ class Reference:
     # Figures.
 
     def total(self) -> int:
+        if self.whole is not None:
+            return self.whole(self.sections, self.texts)
         return self.count(self.separator.join(t for t in self.texts if t))
 
     def size(self, i: int) -> int:
@@ -352,9 +390,14 @@ def solve(
     budget: int,
     tokenizer: Tokenizer,
     separator: str,
+    whole: Callable[[Sequence[Section], Sequence[str]], int] | None = None,
 ) -> Solution:
-    one = Reference(sections, groups, budget, tokenizer, separator)
-    fixed_load = tokenizer.count(separator.join(s.content for s in sections if not s.shrink and s.content))
+    """``whole``: what the sections and their texts cost as they are sent; by default as one text."""
+    one = Reference(sections, groups, budget, tokenizer, separator, whole)
+    critical = [s for s in sections if not s.shrink]
+    fixed_load = tokenizer.count(separator.join(s.content for s in critical if s.content))
+    if whole is not None:
+        fixed_load = whole(critical, [s.content for s in critical])
     if fixed_load > budget:
         raise Overflow(fixed_load)
     order = one.order()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tokenbox
-from tests.compose.independent import COUNTERS
-from tokenbox.compose.pricing import RECOUNTED
+from tests.compose.independent import COUNTERS, HOSTILE, SEPARATORS
+from tokenbox.compose.pricing import RECOUNTED, joined_total
 from tokenbox.tokenizers import BaseTokenizer, CountCache, get
 
 if TYPE_CHECKING:
@@ -215,3 +215,41 @@ def test_threads_share_a_cache() -> None:
     assert wrong == []
     assert info.entries <= 64
     assert info.hits + info.misses == 8 * 40 * 20
+
+
+@pytest.mark.parametrize("name", ["o200k_base", "cl100k_base"])
+@pytest.mark.parametrize(
+    "separator",
+    ["\n\n", *(pytest.param(one, marks=pytest.mark.slow) for one in SEPARATORS if one != "\n\n")],
+)
+def test_parts_and_seams_are_the_count_of_the_whole(name: str, separator: str) -> None:
+    """What stands for the recount of a long whole: every piece that is hard to cut, before every other one.
+
+    The seam of two parts depends on what is near it alone, so two parts show all that can go wrong.
+    """
+    tokenizer, count = get(name), COUNTERS[name]
+    pieces = [piece for piece in HOSTILE if piece]
+    sizes = dict(zip(pieces, tokenizer.count_batch(pieces), strict=True))
+    for before in pieces:
+        for after in pieces:
+            priced = joined_total([before, after], separator, tokenizer, [sizes[before], sizes[after]])
+            assert priced == count(before + separator + after), (before, after)
+
+
+@pytest.mark.parametrize("name", ["o200k_base", "cl100k_base"])
+def test_a_long_whole_is_what_an_independent_count_says(name: str) -> None:
+    choice = random.Random(8)
+    for _ in range(8):
+        texts = ["".join(choice.choices(HOSTILE, k=choice.randrange(1, 160))) for _ in range(150)]
+        separator = choice.choice(SEPARATORS)
+        sections = [
+            {"id": str(i), "content": text, "shrink": choice.randrange(3), "min": choice.choice([0, 0, 5])}
+            for i, text in enumerate(texts)
+        ]
+        least = COUNTERS[name](separator.join(s["content"] for s in sections if not s["shrink"]))  # type: ignore[misc]
+        made = tokenbox.layout(
+            sections, least + choice.randrange(3_000, 9_000), name, separator, policy="degrade"
+        )
+        assert len(made.text) > RECOUNTED
+        assert made.pricing == "exact"
+        assert made.total == COUNTERS[name](made.text) <= made.budget

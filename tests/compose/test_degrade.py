@@ -18,6 +18,7 @@ from tests.compose.independent import COUNTERS, SEPARATORS
 from tests.compose.test_layout_properties import boxes, budget_near, joined, separators
 from tests.effort import examples
 from tokenbox import ContextCriticalOverflow, Decision, Layout, Section, layout
+from tokenbox.content.request import read_request
 from tokenbox.content.section import Group, Text
 from tokenbox.errors import InvalidSection
 from tokenbox.tokenizers import get
@@ -37,6 +38,9 @@ WORDS = (
     "e\u0301",
     "\U0001f468\u200d\U0001f469",
     "xyz\r\n",
+    "One! ",
+    "Dr. ",
+    "So? Two.\n",
 )
 FORMS = (
     "head(1)",
@@ -74,6 +78,8 @@ def some_document(choice: random.Random) -> tuple[list[Section], dict[str, Group
         content: Any = some_text(choice)
         if choice.randrange(8) == 0:
             content = [some_text(choice).strip() for _ in range(choice.randrange(4))]
+        elif choice.randrange(8) == 0:
+            content = {f"k{n}": some_text(choice) for n in range(choice.randrange(4))}
         sections.append(
             Section(
                 f"s{i}",
@@ -88,7 +94,8 @@ def some_document(choice: random.Random) -> tuple[list[Section], dict[str, Group
                 max=choice.choice([None, None, None, 2, 8, "20%"]),
                 group=choice.choice([None, *names]),
                 with_=choice.choice([None, None, None, *partners]),
-                cut=choice.choice(["grapheme", "grapheme", "word", "line", "never"]),
+                cut=choice.choice(["grapheme", "grapheme", "word", "sentence", "line", "never"]),
+                role=choice.choice(["system", "user", "user", "assistant"]),
                 marker=choice.choice(["", "", "", "~", "[{tokens}]"]),
             )
         )
@@ -96,21 +103,37 @@ def some_document(choice: random.Random) -> tuple[list[Section], dict[str, Group
 
 
 def against_reference(
-    sections: Sequence[Section], groups: Mapping[str, Group], budget: int, name: str, separator: str
+    sections: Sequence[Section],
+    groups: Mapping[str, Group],
+    budget: int,
+    name: str,
+    separator: str,
+    *,
+    as_messages: bool = False,
 ) -> Layout | None:
-    tokenizer = get(name)
+    counter = CHAT if as_messages else get(name)
+    whole = cost_of_messages if as_messages else None
     try:
-        result = layout(sections, budget, tokenizer, separator, policy="degrade", groups=groups)
+        result = layout(sections, budget, counter, separator, policy="degrade", groups=groups)
     except ContextCriticalOverflow as error:
         with pytest.raises(reference_box.Overflow):
-            reference_degrade.solve(sections, groups, budget, tokenizer, separator)
+            reference_degrade.solve(sections, groups, budget, get(name), separator, whole)
         assert error.fixed_load > budget
         return None
-    expected = reference_degrade.solve(sections, groups, budget, tokenizer, separator)
+    expected = reference_degrade.solve(sections, groups, budget, get(name), separator, whole)
     assert list(result.texts) == expected.texts
     assert [section.decision.value for section in result.sections] == expected.decisions
-    assert result.total == expected.total == COUNTERS[name](result.text) <= budget
+    counted = cost_of_messages(sections, result.texts) if as_messages else COUNTERS[name](result.text)
+    assert result.total == expected.total == counted <= budget
     return result
+
+
+CHAT = tokenbox.ChatFormat.openai("gpt-4o")
+
+
+def cost_of_messages(sections: Sequence[Section], texts: Sequence[str]) -> int:
+    sent = [{"role": s.role, "content": text} for s, text in zip(sections, texts, strict=True) if text]
+    return CHAT.count_request(read_request(sent)).total if sent else 0
 
 
 def check_promises(result: Layout, count: Callable[[str], int]) -> None:
@@ -135,23 +158,28 @@ def check_promises(result: Layout, count: Callable[[str], int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "documents"),
+    ("name", "as_messages", "documents"),
     [
-        ("utf8-bytes", 400),
-        ("chars4", 100),
-        ("o200k_base", 100),
-        pytest.param("utf8-bytes", 7_000, marks=pytest.mark.slow),
-        pytest.param("o200k_base", 3_000, marks=pytest.mark.slow),
+        ("utf8-bytes", False, 400),
+        ("chars4", False, 100),
+        ("o200k_base", False, 100),
+        ("o200k_base", True, 100),
+        pytest.param("utf8-bytes", False, 6_000, marks=pytest.mark.slow),
+        pytest.param("o200k_base", False, 2_000, marks=pytest.mark.slow),
+        pytest.param("o200k_base", True, 2_000, marks=pytest.mark.slow),
     ],
 )
-def test_random_documents_equal_the_slow_reference(name: str, documents: int) -> None:
+def test_random_documents_equal_the_slow_reference(name: str, as_messages: bool, documents: int) -> None:
+    """Ten thousand of them with ``pytest -m slow tests/compose/test_degrade.py``."""
     for seed in range(documents):
         choice = random.Random(f"{name} {documents} {seed}")
         sections, groups, separator = some_document(choice)
         whole = COUNTERS[name](joined(sections, separator))
+        if as_messages:
+            whole = cost_of_messages(sections, [section.content for section in sections])
         budget = choice.randrange(whole + 4)
         try:
-            result = against_reference(sections, groups, budget, name, separator)
+            result = against_reference(sections, groups, budget, name, separator, as_messages=as_messages)
             if result is not None:
                 check_promises(result, COUNTERS[name])
         except AssertionError as error:

@@ -162,22 +162,184 @@ def test_a_report_keeps_failures_in_full_and_counts_passes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("report", "kept", "count"),
+    ("passed", "failed"),
     [
-        ("test a::b ... ok\ntest a::c ... FAILED\ntest d ... ok\n", "test a::c ... FAILED", 2),
-        ("=== RUN   TestA\n--- PASS: TestA (0.00s)\n--- FAIL: TestB (0.1s)\n", "--- FAIL: TestB (0.1s)", 2),
-        ("ok  \tshop/cart\t0.01s\nFAIL\tshop/pay\t0.2s\n", "FAIL\tshop/pay", 1),
-        ("ok 1 - adds\nnot ok 2 - pays\nok 3\n", "not ok 2 - pays", 2),
-        ("  ✓ adds (2 ms)\n  ✕ pays (5 ms)\n", "✕ pays", 1),
-        ("test_a (t.A) ... ok\ntest_b (t.A) ... FAIL\n", "test_b (t.A) ... FAIL", 1),
-        ("tests/test_a.py .....  [ 50%]\ntests/test_b.py ..F.. [100%]\n", "tests/test_b.py ..F..", 1),
+        ("test a::b ... ok\n", "test a::c ... FAILED\n"),
+        ("=== RUN   TestA\n--- PASS: TestA (0.00s)\n", "--- FAIL: TestB (0.1s)\n"),
+        ("ok  \tshop/cart\t0.01s\n", "FAIL\tshop/pay\t0.2s\n"),
+        ("ok 1 - adds\n", "not ok 2 - pays\n"),
+        ("ok 1 - adds\n", "ok 2 - pays # SKIP no network\n"),
+        (
+            "# Subtest: adds\nok 1 - adds\n  ---\n  duration_ms: 1\n  ...\n",
+            "# Subtest: pays\nnot ok 2 - pays\n",
+        ),
+        ("  ✓ adds (2 ms)\n", "  ✕ pays (5 ms)\n"),
+        ("test_a (t.A) ... ok\n", "test_b (t.A) ... FAIL\n"),
+        ("tests/test_a.py .....  [ 50%]\n", "tests/test_b.py ..F.. [100%]\n"),
     ],
 )
-def test_reports_of_other_tools(report: str, kept: str, count: int) -> None:
-    less = seen("test_report", report)
-    assert kept in less
-    counted = re.findall(r"\[\.\.\. (\d+) lines? of passed tests left out \.\.\.\]", less)
-    assert sum(map(int, counted)) == count
+def test_reports_of_other_tools(passed: str, failed: str) -> None:
+    lines = 9 * passed.count("\n")
+    said = f"[... {lines} lines of passed tests left out ...]\n"
+    assert seen("test_report", passed * 9 + failed + passed * 9) == said + failed + said
+    assert seen("test_report", failed) == failed
+
+
+GO = """\
+panic: no zone 3
+
+goroutine 1 [running]:
+main.price(...)
+\t/srv/shop/price.go:9
+net/http.HandlerFunc.ServeHTTP(0x1, {0x2, 0x3})
+\t/usr/local/go/src/net/http/server.go:2136 +0x29
+github.com/x/router.(*Mux).serve(0x1)
+\t/root/go/pkg/mod/github.com/x/router@v1.2.0/mux.go:71 +0x1d
+main.main()
+\t/srv/shop/main.go:20 +0x8f
+exit status 2
+"""
+
+
+def test_a_panic_of_go() -> None:
+    less = seen("traceback", GO)
+    assert "[... 2 library frames left out ...]\n" in less
+    assert "server.go" not in less
+    for fact in ("panic: no zone 3", "price.go:9", "main.main()", "main.go:20", "exit status 2"):
+        assert fact in less
+
+
+# What tools wrote: cargo test, node --test, pytest -v -rA, a panic of Rust with RUST_BACKTRACE=full, errors
+# of Java, Node and Python that nobody caught, git diff -M of a folder that moved; logs in two usual shapes.
+REAL = {
+    "cargo.txt": (
+        "test_report",
+        90,
+        (
+            "zone_two ... FAILED",
+            "zone_three ... FAILED",
+            "slow_one ... ignored",
+            "left: 10",
+            "right: 11",
+            'value: "no zone 3"',
+            "src/lib.rs:13:54",
+            "26 passed; 2 failed; 1 ignored",
+        ),
+    ),
+    "node.tap": (
+        "test_report",
+        45,
+        (
+            "not ok 31 - knows zone three",
+            "error: 'no zone 3'",
+            "not ok 32 - rounds down",
+            "cart.test.mjs:7:36",
+            "# fail 2",
+            "tax: 2",
+        ),
+    ),
+    "pytest-v.txt": (
+        "test_report",
+        60,
+        (
+            "test_zone_three FAILED",
+            "KeyError: 3",
+            "test_setup ERROR",
+            "no database",
+            "test_slow SKIPPED",
+            "test_x XFAIL",
+            "charging order 7",
+            "UserWarning: old api",
+            "2 orders failed",
+            "41 passed",
+        ),
+    ),
+    "panic.rust.txt": (
+        "traceback",
+        12,
+        ('price of order 7: "no zone 9"', "src/main.rs:1:55", "shop::main", "src/main.rs:2:28"),
+    ),
+    "exception.java.txt": (
+        "traceback",
+        35,
+        (
+            "invoice INV-2041 has no number",
+            "App.parse(App.java:3)",
+            "App.depth(App.java:4)",
+            "App.main(App.java:5)",
+            'For input string: "INV-2041"',
+        ),
+    ),
+    "error.node.txt": (
+        "traceback",
+        100,
+        ("order 7 could not be read", "reading 'amount'", "app.js:2:68", "app.js:3:30"),
+    ),
+    "group.python.txt": (
+        "traceback",
+        90,
+        (
+            "2 orders failed (2 sub-exceptions)",
+            "KeyError: 'total'",
+            "order 7 has no total",
+            "line 4, in parse",
+            "line 10, in retry",
+        ),
+    ),
+    "renames.diff": (
+        "diff",
+        85,
+        (
+            "new mode 100755",
+            "rename to src/new/m14.py",
+            "-    def raw_decode(self, s, idx=0):",
+            "+    def raw_decode(self, text, idx=0):",
+            "-X = 7",
+            "b/bin.dat differ",
+        ),
+    ),
+    "nginx.log": ("logs", 20, ('/api/pay/8812 HTTP/1.1" 500',)),
+    "journal.log": (
+        "logs",
+        10,
+        ("Out of memory: Killed process 4411 (java)", "status=9/KILL", "Failed with result 'oom-kill'"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_facts_of_real_samples_survive(name: str) -> None:
+    lens, percent, facts = REAL[name]
+    text = sample(name)
+    less = seen(lens, text)
+    assert 100 * len(less) <= percent * len(text)
+    assert [fact for fact in facts if fact not in text] == []
+    assert [fact for fact in facts if fact not in less] == []
+    assert seen(lens, less) == less
+    if lens == "traceback":  # each line is there, or stands in a count
+        said = sum(
+            int(n) for n in re.findall(r"\[\.\.\. ([0-9]+) (?:library|repeated) frames? left out", less)
+        )
+        assert said > 0
+
+
+@pytest.mark.parametrize("lens", ["dedup_lines", "logs", "diff", "traceback", "test_report"])
+def test_no_lens_for_what_tools_write_makes_it_larger(lens: str) -> None:
+    texts = [sample(path.name) for path in sorted(SAMPLES.iterdir())]
+    small = ["a\na\n", "ok 1\n", "PASS\n", "}\n}\n", "  at x (y)\n  at node:z\n  at w (v)\n", GO, JAVA, NODE]
+    for text in texts + small:
+        assert len(seen(lens, text)) <= len(text)
+
+
+def test_repeated_lines_of_code_stay_code() -> None:
+    code = "".join(f"if x[{n}]:\n    y += 1\n    y += 1\nelse:\n    pass\n" for n in range(3)) + "}\n}\n"
+    assert seen("dedup_lines", code).replace(" [x2]", "\n    y += 1") == code
+    for path in sorted(Path(json.__file__).parents[1].glob("*.py"))[:40]:
+        source = path.read_text(encoding="utf-8", errors="replace")
+        less = seen("dedup_lines", source).splitlines()
+        assert {line.partition(" [x")[0] for line in less} >= {
+            line.partition(" [x")[0] for line in source.splitlines()
+        }
 
 
 def test_json_as_a_table() -> None:

@@ -1,6 +1,6 @@
 """``diff``: a unified diff with less context; lock files and the like as a count.
 
-Changed lines all stay, in hunks with right line numbers. What git writes beside them (index lines, modes)
+Changed lines all stay, in hunks with right line numbers. What git writes beside them (index lines)
 goes. The context that is left out is counted in the header of its hunk.
 """
 
@@ -20,7 +20,7 @@ _HUNK = re.compile(
 )
 _FILE = re.compile(r"(?:diff --git |Index: )\S")
 _OLD = re.compile(r"--- \S")
-_NOISE = re.compile(r"index [0-9a-f]+\.\.[0-9a-f]+|(?:old|new) mode |similarity index 100%|={20,}")
+_NOISE = re.compile(r"index [0-9a-f]+\.\.[0-9a-f]+|similarity index 100%|={20,}")
 _LEFT_OUT = re.compile(r" ?\[([0-9]+) context lines? left out\]")
 _GENERATED = re.compile(
     r"(?:^|/)(?:package-lock\.json|npm-shrinkwrap\.json|yarn\.lock|pnpm-lock\.yaml|bun\.lockb?|poetry\.lock|uv\.lock"
@@ -30,7 +30,7 @@ _GENERATED = re.compile(
 
 
 @lens(
-    "1",
+    "2",
     "a unified diff with less context, and lock files as a count; changed lines stay",
     Parameter("context", int, default=1),
     example="diff",

@@ -93,27 +93,35 @@ def left_out_lines(lines: Iterable[str]) -> int:
     return total
 
 
-@lens("2", "repeated lines once, with how often; in code, only lines repeated in a row")
+@lens("3", "repeated lines once, with how often; in code, only lines repeated in a row")
 def dedup_lines(text: str) -> str:
     """Each line where it comes first, with ``[x3]`` for three of it; blank lines all stay.
 
     In code a line means what it means by the lines around it, so there only a run of one line becomes one.
+    Lines so short that the number would be longer than they are stay.
     """
     lines = split_lines(text)
     in_rows = _is_code(lines)
-    places: dict[str, int] = {}
-    counts: list[int] = []
-    kept: list[str] = []
+    # The lines that would become one have one key.
+    keys: list[tuple[str, int]] = []
+    times: dict[tuple[str, int], int] = {}
+    characters: dict[tuple[str, int], int] = {}
     for line in lines:
         words, count = weighed(line)
-        place = places.get(words) if words.strip() else None
-        if place is not None and (place == len(kept) - 1 or not in_rows):
-            counts[place] += count
-            continue
-        places[words] = len(kept)
-        kept.append(line)
-        counts.append(count)
-    return "".join(map(counted, kept, counts))
+        row = keys[-1][1] + (keys[-1][0] != words) if in_rows and keys else 0
+        keys.append((words, row))
+        times[keys[-1]] = times.get(keys[-1], 0) + count
+        characters[keys[-1]] = characters.get(keys[-1], 0) + len(line)
+    result: list[str] = []
+    done: set[tuple[str, int]] = set()
+    for line, key in zip(lines, keys, strict=True):
+        once = counted(line, times[key])
+        if not key[0].strip() or len(once) >= characters[key]:
+            result.append(line)
+        elif key not in done:
+            done.add(key)
+            result.append(once)
+    return "".join(result)
 
 
 def _is_code(lines: Sequence[str]) -> bool:

@@ -42,7 +42,7 @@ class _Record(NamedTuple):
 
 
 @lens(
-    "1",
+    "2",
     "one line for each pattern of a log, with how often it came; errors with the lines around them",
     Parameter("context", int, default=2),
     example="logs",
@@ -50,7 +50,7 @@ class _Record(NamedTuple):
 def logs(text: str, context: int) -> str:
     """Each record of a pattern that came before is left out and counted, but for errors and their context."""
     # What is left out may change what most lines look like, so again, until nothing is.
-    while (less := _folded(text, context)) != text:
+    while len(less := _folded(text, context)) < len(text):
         text = less
     return text
 

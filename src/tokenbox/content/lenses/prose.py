@@ -73,7 +73,7 @@ _CLOSERS = r"""[)\]}"'”’»」』）】]"""
 _END = re.compile(
     rf"(?<![.!?…])(?P<end>[.!?…]++{_CLOSERS}*+)(?=\s)"
     rf"|(?P<cjk>[。！？｡]++{_CLOSERS}*+)"
-    r"|(?P<gap>(?:\r\n|\n|\r)[^\S\r\n]*+(?:\r\n|\n|\r))"
+    r"|(?P<gap>(?:\r\n?+|\n)[^\S\r\n]*+(?:\r\n|\n|\r))"
 )
 _ABBREVIATION = re.compile(
     r"(?<![^\W_])(?:[^\W\d_]|e\.g|i\.e|mr|mrs|ms|dr|prof|st|vs|cf|al|fig|eq|no|vol|pp|approx|ca|inc|ltd|jr|sr)$",
@@ -83,7 +83,7 @@ _LONGEST_ABBREVIATION = 8
 _NEXT = re.compile(r"\S")
 
 
-@lens("1", "the first sentences of prose", Parameter("n", int), example="first_sentences(3)")
+@lens("2", "the first sentences of prose", Parameter("n", int), example="first_sentences(3)")
 def first_sentences(text: str, n: int) -> str:
     """The text up to the end of its ``n``-th sentence; all of it if it has no more."""
     if n == 0:

@@ -11,12 +11,17 @@ from tokenbox.content.lenses.lines import left_out, split_lines
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# A frame begins with one of these: Python, then JavaScript and Java.
-_PYTHON = re.compile(r'(\s*)File "([^"]*)", line ([0-9]+)(?:, in .*)?\s*')
+# How frames begin: Python (in a group of exceptions after a bar), JavaScript and Java, Rust, Go.
+_PYTHON = re.compile(r'([\s|]*)File "([^"]*)", line ([0-9]+)(?:, in .*)?\s*')
 _AT = re.compile(r"\s+at (?:.*?\()?((?:[A-Za-z]:)?[^()\s]+?)(?::([0-9]+))?(?::[0-9]+)?\)?\s*(?:~?\[.*\])?\s*")
+_RUST = re.compile(r"\s*[0-9]+:\s+(?:0x[0-9a-f]+ - )?(\S.*?)\s*")
+_RUST_PLACE = re.compile(r"\s+at (\S.*?)\s*")
+_GO = re.compile(r"((?:created by )?[^\s()][^\s]*(?:\(.*\)|(?: in goroutine [0-9]+)?))\s*")
+_GO_PLACE = re.compile(r"\t(\S+\.(?:go|s):[0-9]+)(?: \+0x[0-9a-f]+)?\s*")
 _LIBRARY = re.compile(
     r"site-packages|dist-packages|[/\\]lib[/\\]python|<frozen |node_modules|node:|internal[/\\]"
     r"|[/\\]\.cargo[/\\]|^[/\\]rustc[/\\]|^(?:java|javax|jdk|sun|scala|kotlin)[./]"
+    r"|[/\\](?:go[/\\]src|pkg[/\\]mod)[/\\]"
     r"|org\.(?:springframework|apache|hibernate|eclipse|junit)\."
 )
 _LONGEST_CYCLE = 6
@@ -29,8 +34,11 @@ _PASSED = re.compile(
     r"|\s*=== (?:RUN|PAUSE|CONT) .*|\s*--- PASS: .*|PASS\s*|ok  ?\t?\S+\s+(?:[0-9]|\(cached\)).*"  # go test
     r"|test \S+(?: - \S.*)? \.\.\. ok\s*"  # cargo test
     r"|\s*[✓✔√] .*|PASS \S+.*"  # jest, mocha, vitest
-    r"|ok [0-9]+(?: -? .*)?\s*"  # TAP
+    r"|\s*ok [0-9]+(?!.*#\s*(?i:skip|todo))(?: -? .*)?\s*"  # TAP
 )
+
+
+_SUBTEST = re.compile(r"\s*# Subtest: .*\s*")
 
 
 class _Frame(NamedTuple):
@@ -42,8 +50,8 @@ class _Frame(NamedTuple):
 
 
 @lens(
-    "1",
-    "tracebacks of Python, Java and JavaScript: own frames, library frames and repeated ones as a count",
+    "2",
+    "tracebacks (Python, Java, JavaScript, Rust, Go): own frames; those of libraries and repeats as a count",
     Parameter("own", str, default=""),
     example="traceback",
 )
@@ -66,20 +74,33 @@ def _frames(lines: Sequence[str], place: int, own: str) -> tuple[list[_Frame], i
     """The frames that follow one another from a line on, and where they end."""
     frames: list[_Frame] = []
     while place < len(lines):
-        match = _PYTHON.fullmatch(lines[place]) or _AT.fullmatch(lines[place])
-        if match is None:
+        found = _frame(lines, place)
+        if found is None:
             break
-        end = place + 1
-        python = match.re is _PYTHON
-        if python:  # the line of code, and the marks under it
-            indent = match[1] + "  "
-            while end < len(lines) and lines[end].startswith(indent) and not _PYTHON.fullmatch(lines[end]):
-                end += 1
-        path = match[2] if python else lines[place].strip()[3:]
-        library = bool(_LIBRARY.search(path)) and not (own and own in path)
-        frames.append(_Frame(list(lines[place:end]), lines[place].strip(), library))
+        end, path, name = found
+        # Without a place it is of the language itself: a start of the program, a closure of the library.
+        library = (not path or bool(_LIBRARY.search(path))) and not (own and own in (path or name))
+        frames.append(_Frame(list(lines[place:end]), name, library))
         place = end
     return frames, place
+
+
+def _frame(lines: Sequence[str], place: int) -> tuple[int, str, str] | None:
+    """Where the frame that begins on a line ends, its path, and what tells it from other frames."""
+    line, following = lines[place], lines[place + 1] if place + 1 < len(lines) else ""
+    if match := _PYTHON.fullmatch(line):
+        end, indent = place + 1, match[1] + "  "  # the line of code, and the marks under it
+        while end < len(lines) and lines[end].startswith(indent) and not _PYTHON.fullmatch(lines[end]):
+            end += 1
+        return end, match[2], line.strip()
+    if _AT.fullmatch(line):
+        return place + 1, line.strip()[3:], line.strip()
+    if match := _RUST.fullmatch(line):
+        at = _RUST_PLACE.fullmatch(following)
+        return place + 1 + bool(at), at[1] if at else "", f"{match[1]} {at[1] if at else ''}"
+    if (at := _GO_PLACE.fullmatch(following)) and (match := _GO.fullmatch(line)):
+        return place + 2, at[1], f"{match[1].partition('(')[0]} {at[1]}"
+    return None
 
 
 def _folded(frames: Sequence[_Frame]) -> list[str]:
@@ -88,15 +109,15 @@ def _folded(frames: Sequence[_Frame]) -> list[str]:
     while place < len(frames):
         period, times = _cycle(frames, place)
         if times > 1:
-            result += [line for frame in frames[place : place + period] for line in frame.lines]
-            result.append(_said(frames[place], left_out(period * (times - 1), "repeated frame")))
+            result += _lines_of(frames[place : place + period])
+            result += _instead(frames[place + period : place + period * times], "repeated frame")
             place += period * times
             continue
         run = place
         while run < len(frames) - 1 and frames[run].library and _cycle(frames, run)[1] == 1:
             run += 1
         if run > place:
-            result.append(_said(frames[place], left_out(run - place, "library frame")))
+            result += _instead(frames[place:run], "library frame")
             place = run
             continue
         result += frames[place].lines
@@ -104,9 +125,16 @@ def _folded(frames: Sequence[_Frame]) -> list[str]:
     return result
 
 
-def _said(frame: _Frame, words: str) -> str:
-    first = frame.lines[0]
-    return f"{first[: len(first) - len(first.lstrip())]}{words}\n"
+def _lines_of(frames: Sequence[_Frame]) -> list[str]:
+    return [line for frame in frames for line in frame.lines]
+
+
+def _instead(frames: Sequence[_Frame], what: str) -> list[str]:
+    """A line that counts the frames, where that is shorter than they are."""
+    first, lines = frames[0].lines[0], _lines_of(frames)
+    indent = first[: len(first) - len(first.lstrip(" \t|"))]
+    said = f"{indent}{left_out(len(frames), what)}\n"
+    return [said] if len(said) < sum(map(len, lines)) else lines
 
 
 def _cycle(frames: Sequence[_Frame], place: int) -> tuple[int, int]:
@@ -121,18 +149,35 @@ def _cycle(frames: Sequence[_Frame], place: int) -> tuple[int, int]:
     return 1, 1
 
 
-@lens("1", "reports of tests: failures in full, passes as a count (pytest, unittest, go, cargo, jest, TAP)")
+@lens("2", "reports of tests: failures in full, passes as a count (pytest, unittest, go, cargo, jest, TAP)")
 def test_report(text: str) -> str:
     """Lines that say no more than that tests passed are counted where they stood; all others stay."""
     result: list[str] = []
     passed: list[str] = []
-    for line in [*split_lines(text), ""]:
-        if line and _PASSED.fullmatch(line.rstrip()):
-            passed.append(line)
-            continue
-        if passed:
-            lines = f"{len(passed)} line{'' if len(passed) == 1 else 's'}"
-            result.append(f"[... {lines} of passed tests left out ...]\n")
+    lines = split_lines(text)
+    place = 0
+    while place <= len(lines):
+        end = _passed(lines, place)
+        passed += lines[place:end]
+        if end == place:
+            said = f"[... {len(passed)} line{'' if len(passed) == 1 else 's'} of passed tests left out ...]\n"
+            result += [said] if len(said) < sum(map(len, passed)) else passed
             passed = []
-        result.append(line)
+            result += lines[place : place + 1]
+            end += 1
+        place = end
     return "".join(result)
+
+
+def _passed(lines: Sequence[str], place: int) -> int:
+    """Where the lines end that say of one test that it passed; ``place`` itself where they do not."""
+    start = place
+    if place + 1 < len(lines) and _SUBTEST.fullmatch(lines[place]):
+        place += 1
+    if place == len(lines) or not _PASSED.fullmatch(lines[place].rstrip()):
+        return start
+    place += 1
+    if place < len(lines) and lines[place].strip() == "---":  # the details of a test in TAP
+        ends = (n for n in range(place, len(lines)) if lines[n].strip() == "...")
+        place = next(ends, place - 1) + 1
+    return place
