@@ -123,7 +123,7 @@ EXPECTED = {
     "lowercase": "a29357ea69e944ec",
     'markdown_sections("FAST")': "76493f217dbf9dca",
     "outline": "93105ca70529432a",
-    'select("fast x1 \ud807\udf04")': "93105ca70529432a",
+    'select("fast x1 \U00011f04")': "93105ca70529432a",
     "squeeze": "c0dbc596f9d64d35",
     "strip_markdown": "5c3248dd53922af8",
     "test_report": "93105ca70529432a",

@@ -228,7 +228,7 @@ def test_case_mapping_settles_for_every_character() -> None:
         ("head(tokens=3)", "abcdef", "abc"),
         ("tail(tokens=3)", "abcdef", "def"),
         ("head(tokens=2)", "ae\u0301", "a"),
-        ("dedup_lines", "a\nb\na\n\n\nb", "a [x2]\nb [x2]\n\n\n"),
+        ("dedup_lines", "one line\nb\none line\n\n\nb", "one line [x2]\nb\n\n\nb"),
         (
             "dedup_lines",
             "if x:\n    y()\n    y()\nz\nif x:\n    w()\n",
