@@ -140,6 +140,7 @@ def _cell(task: str, how: str, source: str, out: str) -> None:
     if how in {"inline", "process", "ray"}:
         from tokenbox import batch
 
+        small = Path(source).stat().st_size < 1 << 20
         batch.run(
             source,
             f"{out}.jsonl",
@@ -147,6 +148,8 @@ def _cell(task: str, how: str, source: str, out: str) -> None:
             budget=BUDGET,
             engine=how,
             workers=None if how == "inline" else WORKERS,
+            # A small input is one shard, and one worker: a run that is nothing but start-up starts them all.
+            shard_size=Path(source).stat().st_size // (2 * WORKERS) if small else None,
             overwrite=True,
         )
     else:

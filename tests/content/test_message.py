@@ -89,7 +89,7 @@ DEEP["self"] = DEEP
         ({"role": "user", "content": [IMAGE | {"tokens": True}]}, "content[0].tokens"),
         ({"role": "user", "content": "\ud800"}, "U+D800"),
         ({"role": "user", "content": "x", "name": 3}, "name is text"),
-        ({"role": "user", "content": "x", 3: 3}, "no text: 3"),
+        ({"role": "user", "content": "x", 3: 3}, "not text: 3"),
         ({"role": "user", "content": "x", "extra": object()}, "object"),
         ({"role": "user", "content": "x", "extra": b"x"}, "bytes"),
         ({"role": "user", "content": "x", "tool_calls": [CALL]}, "only an assistant"),
