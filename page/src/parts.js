@@ -47,7 +47,7 @@ export function Text({ text, gone = [], label }) {
   };
   return html`<div class="text" tabindex="0" role="region" aria-label=${label} onScroll=${more}>
     ${text === '' && html`<p class="faint">empty</p>`}
-    ${pieces.slice(0, shown).map(([start, end, isGone]) => html`<pre key=${start} class=${isGone ? 'gone' : ''} dir="auto">${isGone ? html`<del>${text.slice(start, end)}</del>` : text.slice(start, end)}</pre>`)}
+    ${pieces.slice(0, shown).map(([start, end, isGone]) => html`<pre key=${start} class=${`${isGone ? 'gone' : ''}${end - start > CHUNK / 2 ? ' long' : ''}`} dir="auto">${isGone ? html`<del>${text.slice(start, end)}</del>` : text.slice(start, end)}</pre>`)}
     ${shown < pieces.length && html`<button class="more" onClick=${() => setShown(pieces.length)}>
       Show the other ${figure(text.length - pieces[shown][0])} characters</button>`}
   </div>`;

@@ -13,6 +13,10 @@ export const classOf = (decision, critical) =>
   isGone(decision) ? 'dropped' : critical && (decision === 'kept' || decision === 'full') ? 'critical'
     : CLASSES[decision] ?? 'kept';
 
+// A name with controls, of directions too, would look like another one: they are shown as escapes.
+const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+const visible = (name) => name.replace(CONTROLS, (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, '0')}`);
+
 export function readRecord(json) {
   const record = JSON.parse(json);
   const joined = new WeakMap();
@@ -26,6 +30,8 @@ export function readRecord(json) {
   };
   record.entries.forEach((entry, number) => {
     entry.number = number;
+    entry.title = visible(entry.title);
+    for (const item of entry.items) item.id = visible(item.id);
     entry.track = tracker(entry, entry.frames);
     if (entry.slider) entry.slider.track = tracker(entry, entry.slider.frames);
   });

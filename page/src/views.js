@@ -136,7 +136,7 @@ export function WhatIf({ record, entry, chosen, onChoose, onBudget = () => {} })
       <span class="with"><input type="number" aria-label="Budget in tokens" min=${low} max=${high} value=${budget} onChange=${(e) => put(Number(e.target.value))} />
       <button onClick=${() => to(frames[place].budget === budget ? place - 1 : place)} disabled=${place === 0 && frames[0].budget === budget}>Previous change</button><button onClick=${() => to(place + 1)} disabled=${place === frames.length - 1}>Next change</button>
       <button onClick=${() => put(own)} disabled=${budget === own}>Back to ${figure(own)}</button></span>
-      <p role="status">${frame.error ? 'Too small.' : html`<b>${figure(frame.total, frame.exact)}</b> of ${figure(shown.budget)} tokens, ${figure(shown.budget - frame.total, frame.exact)} free; ${changed === 0 ? 'the same decisions as' : `${figure(changed)} decided otherwise than`} at ${figure(own)}.`}
+      <p role="status">${frame.error ? 'Too small.' : html`<b>${figure(frame.total, frame.exact)}</b> of ${figure(shown.budget)} tokens, ${figure(shown.budget - frame.total, frame.exact)} free; ${changed === 0 ? 'the same decisions as' : `${figure(changed)} decided differently from`} at ${figure(own)}.`}
       ${exactHere ? ' Laid out, not interpolated.' : ` Laid out at ${figure(frame.budget)}, the nearest budget below ${figure(budget)} that this page holds.`}</p></div>
     <${Stage} record=${record} entry=${entry} frame=${shown} states=${states} scale=${high} chosen=${chosen} onChoose=${onChoose} />`;
 }
@@ -161,7 +161,7 @@ export function Turns({ record, entry, chosen, onChoose }) {
   return html`<div class="control"><label for="turn">Turn <b>${turn + 1}</b> of ${entry.frames.length}</label>
       <input id="turn" type="range" min="0" max=${entry.frames.length - 1} value=${turn} onInput=${(e) => setTurn(Number(e.target.value))} />
       <p role="status"><b><bdi>${frame.label}</bdi></b>: ${figure(frame.total, frame.exact)} tokens in${usage && usage.output !== null ? `, ${figure(usage.output)} out` : ''}${usage && usage.cost ? `, ${usage.cost_exact ? '' : '~'}$${usage.cost}` : ''}.${frame.note ? ` ${frame.note}.` : ''}</p></div>
-    <div class="turns"><${List} rows=${entry.frames.map((_, i) => i)} height=${36} label="Turns" chosen=${turn} onChoose=${setTurn} row=${row} keyOf=${(number) => number} />
+    <div class="turns"><${List} rows=${entry.frames.map((_, i) => i)} height=${40} label="Turns" chosen=${turn} onChoose=${setTurn} row=${row} keyOf=${(number) => number} />
       <ul class="legend"><li><span class="swatch warm"></span>from the cache</li><li><span class="swatch new"></span>new</li><li><span class="swatch answer"></span>answer</li></ul></div>
     <${Stage} record=${record} entry=${entry} frame=${frame} states=${states} before=${before} waterfall=${frame.budget !== null} chosen=${chosen} onChoose=${onChoose} />`;
 }
@@ -193,7 +193,7 @@ export function Compare({ record, sides }) {
     ${[one, other].map((side, i) => html`<${Strip} key=${i} entry=${side.entry} frame=${side.frame} states=${side.states} chosen=${-1} onChoose=${() => {}} scale=${scale} label=${i ? 'Right' : 'Left'} />`)}
     <section class="panel"><h2>First changed byte</h2>
       ${place === undefined ? html`<p class="faint">The record does not contain both prompts.</p>` : place === null ? html`<p>The prompts are the same, byte for byte.</p>`
-        : html`<p>Byte <b>${figure(place.byte)}</b>. Up to there a prompt cache can serve both; from there on everything is read anew.</p><div class="pair">${around(one.prompt)}${around(other.prompt)}</div>`}</section>
+        : html`<p>Byte <b>${figure(place.byte)}</b>. Up to there a prompt cache can serve both; everything after it is read again.</p><div class="pair">${around(one.prompt)}${around(other.prompt)}</div>`}</section>
     <section class="panel"><h2>${rows.length ? `${figure(rows.length)} of the sections differ` : 'No section differs'}</h2>
       ${rows.length > 0 && html`<div class="scroll" tabindex="0" role="region" aria-label="Sections that differ"><table class="differ"><thead><tr><th scope="col">section</th><th scope="col">left</th><th scope="col">right</th></tr></thead>
         <tbody>${rows.slice(0, 500).map(([id, a, b]) => html`<tr><th scope="row"><bdi>${id}</bdi></th><td>${cell(a, one)}</td><td>${cell(b, other)}</td></tr>`)}</tbody></table>

@@ -95,7 +95,7 @@ def test_a_log_of_requests_shares_what_is_the_same_in_both() -> None:
     assert [kind for kind, _ in window(entry, 2)] == [
         "tools", "system", "user", "assistant", "user", "tool call", "tool"
     ]  # fmt: skip
-    assert entry.notes == ("Left out, because they are not requests: 1 lines.",)
+    assert entry.notes == ("Lines left out because they are not requests: 1.",)
 
 
 def test_anthropics_usage_counts_the_cache_into_the_input() -> None:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 # A command is the function of its name in the module of its name.
 MODULES = {"init": "config"}
-# These have commands of their own.
-GROUPS = frozenset({"lcp", "proof", "gateway"})
+# These have commands of their own, and some of those have too.
+GROUPS = {"lcp": (), "proof": (), "gateway": ("keys", "users", "teams")}
 # Options whose value may be `module:function`.
 _NAME_CODE = frozenset({"--tokenizer", "-t", "--strategy", "--scorer"})
 
@@ -140,7 +140,8 @@ def _spelled(arguments: list[str]) -> list[str]:
         return ["--help"]
     if arguments[0] == "help":
         arguments = [*arguments[1:], "--help"]
-    if len(arguments) == 1 and arguments[0] in GROUPS:
+    group = GROUPS.get(arguments[0])
+    if group is not None and (len(arguments) == 1 or (len(arguments) == 2 and arguments[1] in group)):  # noqa: PLR2004
         return [*arguments, "--help"]
     if arguments[0] != "pack":
         return arguments
@@ -158,11 +159,13 @@ def _failed(error: Exception, arguments: Sequence[str]) -> Exit:
     if describe is None:
         code, message = "internal_error", f"{type(error).__name__}: {error}"
     else:
-        from tokenbox.cli.hints import improved  # noqa: PLC0415  # only once something is wrong
+        from tokenbox.cli.hints import Known, improved  # noqa: PLC0415  # only once something is wrong
 
-        params = () if context is None else context.command.params
+        command = None if context is None else context.command
+        params = () if command is None else command.params
+        words = Known({o for param in params for o in param.opts}, tuple(getattr(command, "commands", ())))
         code = "usage"
-        message, hint = improved(str(describe()), arguments, {o for param in params for o in param.opts})
+        message, hint = improved(str(describe()), arguments, words)
     if "--json" in arguments:
         remedies = {} if hint is None else {"remedies": [hint]}
         write_record("error", {"error": {"code": code, "message": message, **remedies}})
@@ -172,5 +175,6 @@ def _failed(error: Exception, arguments: Sequence[str]) -> Exit:
         return Exit.BUG
     if hint is not None:
         write_error(f"Try: {printable(hint)}\n")
-    write_error(f"Help: {'tokenbox' if context is None else context.command_path} --help\n")
+    of_command = f"tokenbox {arguments[0]}" if arguments[0] in COMMANDS else "tokenbox"
+    write_error(f"Help: {of_command if context is None else context.command_path} --help\n")
     return Exit.BAD_INPUT

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tokenbox.cli import terminal
 from tokenbox.cli.outcome import Exit, UsageProblem, report, reporting
-from tokenbox.cli.streams import STDIN, read_text, write_record, write_text
+from tokenbox.cli.streams import STDIN, UnreadableInput, read_text, write_record, write_text
 from tokenbox.errors import TokenboxError
 from tokenbox.render.lines import Span, Style, printable
 
@@ -117,6 +118,9 @@ def _count_file(file: str, who: Tokenizer, model: str | None, tokenizer: str | N
             return FileCount(file, api.count(text, tokenizer=who))
         return FileCount(file, api.count(chat, model, tokenizer=tokenizer), is_chat=True)
     except TokenboxError as error:
+        if isinstance(error, UnreadableInput) and " " in file and not Path(file).exists():
+            said = f"{error.message} To count a text instead of a file: printf 'some text' | tokenbox count -"
+            error = UnreadableInput(said, **error.details)
         return FileCount(file, None, error=error)
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tokenbox.cli.listing import COMMANDS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -109,11 +111,23 @@ OPTION_MEANT: Final[Mapping[str, Sequence[str]]] = {
     "--verbose": ("--explain",),
     "--why": ("--explain",),
     "--dry-run": ("--check", "--explain"),
+    "--budget": ("--max-ctx",),
+    "--html": ("--output page.html",),
+    "--what-if": ("--whatif",),
     "--listen": ("--port",),
     "--bind": ("--host",),
     "--address": ("--host",),
 }
 """Options of other tools by ours, the likeliest first. One is offered only where the command has it."""
+
+OPTION_SAID: Final[Mapping[tuple[str, str], str]] = {
+    ("pack", "--compress"): (
+        "tokenbox pack has no option --compress: with a --budget it shows outlines of files that do not fit."
+    ),
+    ("count", "--text"): "tokenbox count has no option --text: it reads files and standard input.",
+    ("models", "--prices"): "tokenbox models has no option --prices: it shows the prices without one.",
+}
+"""Options that are not needed, and why."""
 
 _NO_COMMAND = re.compile(r"No such command '(?P<word>[^']*)'\.")
 _NO_OPTION = re.compile(r"No such option: (?P<word>\S+)")
@@ -140,12 +154,19 @@ _VALUES: Final[Mapping[str, str]] = {
     "--query": "'Why does login fail?'",
     "--upstream": "http://127.0.0.1:8080",
     "--endpoint": "http://127.0.0.1:8080",
+    "--output": "out.txt",
+    "-o": "out.txt",
 }
 _EXAMPLES: Final[Mapping[str, str]] = {
     "count": "tokenbox count README.md",
     "fit": "tokenbox fit chat.json --budget 8000",
     "ask": "tokenbox ask 'What is a token?' --endpoint http://127.0.0.1:8080",
     "diff": "tokenbox diff old.json new.json",
+    "inspect": "tokenbox inspect prompt.toml --open",
+    "batch": "tokenbox batch rows.jsonl -o out --task count",
+    "proof": "tokenbox proof list",
+    "cache": "tokenbox cache requests.jsonl",
+    "tools": "tokenbox tools request.json",
 }
 
 
@@ -157,27 +178,35 @@ _NO_COMMANDS: Final[Sequence[tuple[Callable[[str], bool], str, Sequence[str]]]] 
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """The options of the command that was named, and the commands of a group."""
+
+    options: Collection[str]
+    commands: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Wrong:
-    """A usage error: its message, the word it is about, all arguments, the options of the command."""
+    """A usage error: its message, the word it is about, all arguments, and what there is."""
 
     message: str
     word: str
     arguments: Sequence[str]
-    options: Collection[str]
+    known: Known
 
 
 Hint = tuple[str, str | None]
 """The error in plain words, and a command line to try instead, where one is likely."""
 
 
-def improved(message: str, arguments: Sequence[str], options: Collection[str]) -> Hint:
+def improved(message: str, arguments: Sequence[str], known: Known) -> Hint:
     """A usage error in plain words, and a command line to try instead.
 
-    ``options``: those of the command. The command line differs from ``arguments`` only where they were wrong.
+    The command line differs from ``arguments`` only where they were wrong.
     """
     for pattern, explained in _RULES:
         if (found := pattern.search(message)) is not None:
-            return explained(Wrong(message, found["word"], arguments, options))
+            return explained(Wrong(message, found["word"], arguments, known))
     return message, None
 
 
@@ -186,7 +215,8 @@ def _command(wrong: Wrong) -> Hint:
     if wrong.arguments[0] == "gateway" and COMMAND_MEANT.get(word) == "serve":
         return f"tokenbox gateway has no command '{word}'.", "tokenbox serve --upstream http://127.0.0.1:8080"
     if wrong.arguments[0] != word:
-        return wrong.message, None  # of a group: typer names the nearest
+        path = " ".join(["tokenbox", *wrong.arguments[: wrong.arguments.index(word)]])
+        return f"{path} has no command '{word}'. There are {', '.join(wrong.known.commands)}.", None
     if word in COMMAND_MEANT:
         return f"there is no command '{word}'.", _line([*COMMAND_MEANT[word].split(), *rest])
     for is_so, what, meant in _NO_COMMANDS:
@@ -198,7 +228,12 @@ def _command(wrong: Wrong) -> Hint:
 def _option(wrong: Wrong) -> Hint:
     name = wrong.word.partition("=")[0]
     command = wrong.arguments[0]
-    meant = next((o for o in OPTION_MEANT.get(name, ()) if o.split()[0] in wrong.options), None)
+    if command.startswith("-"):
+        return _before_the_command(wrong)
+    if (command, name) in OPTION_SAID:
+        example = "printf 'some text' | tokenbox count -" if name == "--text" else None
+        return OPTION_SAID[command, name], example
+    meant = next((o for o in OPTION_MEANT.get(name, ()) if o.split()[0] in wrong.known.options), None)
     if meant is None and command == "count" and "--budget" in OPTION_MEANT.get(name, (name,)):
         return "tokenbox count has no budget: it counts all of a text.", _EXAMPLES["fit"]
     if meant is None:
@@ -213,6 +248,20 @@ def _option(wrong: Wrong) -> Hint:
         at = changed.index(meant) + 1
         changed[at : at + 1] = [str(_tokens(figure) or figure) for figure in changed[at : at + 1]]
     return f"tokenbox {command} has no option {name}.", _line(changed)
+
+
+def _before_the_command(wrong: Wrong) -> Hint:
+    """Options stand after the command."""
+    if wrong.word in ("-v", "-V"):
+        return f"tokenbox has no option {wrong.word}.", "tokenbox --version"
+    at = next((i for i, argument in enumerate(wrong.arguments) if argument in COMMANDS), None)
+    said = f"tokenbox has no option {wrong.word}."
+    if at is None:
+        return said, None
+    return (
+        f"{said} The options of a command come after its name.",
+        _line([*wrong.arguments[at:], *wrong.arguments[:at]]),
+    )
 
 
 def _number(wrong: Wrong) -> Hint:
@@ -241,15 +290,15 @@ def _tokens(word: str) -> int | None:
 
 def _extra(wrong: Wrong) -> Hint:
     said = f"tokenbox {wrong.arguments[0]} does not take the argument '{wrong.word}'."
-    option = next((o for o in ("--upstream", "--endpoint") if o in wrong.options), None)
+    option = next((o for o in ("--upstream", "--endpoint") if o in wrong.known.options), None)
     if option is None or not wrong.word.startswith(_SCHEMES):
-        return said, None
+        return said, _line(wrong.arguments[:1]) if len(wrong.arguments) == 2 else None  # noqa: PLR2004
     at = wrong.arguments.index(wrong.word)
     return said, _line([*wrong.arguments[:at], option, *wrong.arguments[at:]])
 
 
 def _choice(wrong: Wrong) -> Hint:
-    near = difflib.get_close_matches(wrong.word, re.findall("'([^']+)'", wrong.message), 2, 0.3)
+    near = difflib.get_close_matches(wrong.word, re.findall("'([^']+)'", wrong.message), 2, 0.6)
     meant = _CHOICE_MEANT.get(wrong.word) or (near[1] if len(near) > 1 else None)
     if meant is None or f"'{meant}'" not in wrong.message or wrong.word not in wrong.arguments:
         return wrong.message, None

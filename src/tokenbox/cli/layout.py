@@ -128,8 +128,9 @@ def budgets_in(text: str, option: str = "--whatif") -> list[int]:
     """The budgets in ``1000,2000,4000``."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts):  # noqa: PLR2004
+        also = ", or a range as in 1000..4000" if option == "--whatif" else ""
         raise UsageProblem(
-            f"{option} takes whole numbers of tokens, as in 1000,2000,4000; not {text[:60]!r}."
+            f"{option} takes whole numbers of tokens as in 1000,2000,4000{also}; not {text[:60]!r}."
         )
     return [int(part) for part in parts]
 

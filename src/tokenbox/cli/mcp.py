@@ -54,7 +54,7 @@ def mcp(
         except ModuleNotFoundError as error:
             if (error.name or "").startswith("tokenbox"):
                 raise
-            raise MissingExtra.of("The MCP server", "mcp") from None
+            raise MissingExtra.of("the MCP server", "mcp") from None
         from tokenbox import api  # noqa: PLC0415
         from tokenbox.cli.proving import trusted_keys  # noqa: PLC0415
         from tokenbox.mcp.tools import Desk  # noqa: PLC0415

@@ -128,7 +128,9 @@ def store_in(folder: str | None) -> Bundles:
 
 
 def say_there_are_none(store: Bundles) -> None:
-    write_error(f"There are no bundles in {printable(str(store.folder))}. --proof leaves one.\n")
+    write_error(
+        f"There are no bundles in {printable(str(store.folder))} yet. Make one: tokenbox layout DOC --proof\n"
+    )
 
 
 def found(name: str, folder: str | None) -> tuple[Files, str]:

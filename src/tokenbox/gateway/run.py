@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import signal
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from tokenbox.gateway.build import Stores, admin_of, gateway_of, now
 from tokenbox.gateway.configured import is_loopback
 from tokenbox.gateway.log import Log, OtherLogs
 from tokenbox.gateway.server import config_of
+from tokenbox.gateway.traces import asks_for_traces
 from tokenbox.gateway.workers import Supervisor, listening
 from tokenbox.store.stores import open_store
 
@@ -48,7 +50,7 @@ def run(
     *,
     quiet: bool = False,
 ) -> None:
-    """Serve until a signal says to stop; SIGHUP reads the settings anew, with ``again``.
+    """Serve until a signal says to stop; SIGHUP reads the settings again, with ``again``.
 
     ``say`` is told where it listens, ``log`` gets a line for whatever happens. Raises
     :class:`GatewayProblem` and what the stores raise.
@@ -61,6 +63,7 @@ def run(
     admin = None
     if settings.admin_port is not None:
         (admin,) = _listening(settings.admin_host, settings.admin_port, 1)
+    asks_for_traces(os.environ)  # before it says that it listens
     say(_hello(settings))
     with TemporaryDirectory(prefix="tokenbox-", ignore_cleanup_errors=True) as folder:
 

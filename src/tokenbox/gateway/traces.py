@@ -142,22 +142,29 @@ def attributes_of(attempt: Attempt, refusal: Refusal | None) -> dict[str, str | 
     return {name: value for name, value in found.items() if value is not None}
 
 
-def traces_from(env: Mapping[str, str]) -> Tracing:
-    """As the environment asks. Raises :class:`MissingExtra` where it asks and the packages are not there."""
+def asks_for_traces(env: Mapping[str, str]) -> bool:
+    """Whether the environment asks for spans. Raises :class:`MissingExtra` if the packages are missing."""
     asked = any(env.get(name) for name in _ENDPOINTS)
-    if (
-        not asked
-        or env.get("OTEL_SDK_DISABLED", "").lower() == "true"
-        or env.get("OTEL_TRACES_EXPORTER") == "none"
-    ):
-        return NoTraces()
+    disabled = env.get("OTEL_SDK_DISABLED", "").lower() == "true"
+    if not asked or disabled or env.get("OTEL_TRACES_EXPORTER") == "none":
+        return False
     try:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
-        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
-        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+        import opentelemetry.exporter.otlp.proto.http.trace_exporter  # noqa: PLC0415  # an extra
+        import opentelemetry.sdk.trace  # noqa: F401, PLC0415
     except ImportError:
         raise MissingExtra.of("spans for OpenTelemetry", "otel") from None
+    return True
+
+
+def traces_from(env: Mapping[str, str]) -> Tracing:
+    """The spans that the environment asks for. Raises :class:`MissingExtra`."""
+    if not asks_for_traces(env):
+        return NoTraces()
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+
     named = {} if "OTEL_SERVICE_NAME" in env else {"service.name": "tokenbox"}
     provider = TracerProvider(resource=Resource.create(named), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))

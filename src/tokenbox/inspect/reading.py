@@ -129,7 +129,7 @@ def _log(records: list[dict[str, Any]], name: str, asked: Asked) -> list[PageEnt
 def _nothing(name: str) -> NothingToInspect:
     kinds = ", ".join(importers.names())
     return NothingToInspect(
-        f"{name} is nothing that a page can show: a layout document, a record of --json, a pack (.bcp or a "
+        f"a page cannot show {name}. It shows a layout document, a record of --json, a pack (.bcp or a "
         f"folder), a proof bundle, {kinds}.",
         file=name,
     )

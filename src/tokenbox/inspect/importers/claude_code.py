@@ -71,7 +71,7 @@ def read(records: list[Record]) -> list[Transcript]:
                 )
                 answered, note = identity, None
         window = [*window, *_items(str(record["type"]), message.get("content"))]
-    notes = [f"Left out, because they are of other agents: {aside:,} lines."] if aside else []
+    notes = [f"Lines left out because they belong to other agents: {aside:,}."] if aside else []
     return [Transcript("Claude Code", tuple(turns.requests), session, missing=True, notes=tuple(notes))]
 
 

@@ -53,7 +53,7 @@ def read(records: list[Record]) -> list[Transcript]:
             model=text_or_none(response.get("model")) or text_or_none(body.get("model")),
             time=next((text for key in _TIMES if (text := text_or_none(record.get(key)))), None),
         )
-    notes = (f"Left out, because they are not requests: {left:,} lines.",) if left else ()
+    notes = (f"Lines left out because they are not requests: {left:,}.",) if left else ()
     return [Transcript("request log", tuple(turns.requests), notes=notes)]
 
 
