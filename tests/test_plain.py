@@ -1,4 +1,4 @@
-"""No page, help text or message of the command line has a phrase that a reader has to read twice."""
+"""No page, help text, message or docstring of what people meet first has a phrase to be read twice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from tools import sentences
 
 
 def test_pages_and_the_command_line_read_plainly() -> None:
-    places = ("docs/", "README", "CONTRIBUTING", "SECURITY", "src/tokenbox/cli/")
+    packages = ("cli", "inspect", "mcp", "integrations", "batch")
+    places = ("docs/", "README", "CONTRIBUTING", "SECURITY", *(f"src/tokenbox/{name}/" for name in packages))
     assert [line for line in sentences.hard_to_read() if line.startswith(places)] == []
 
 

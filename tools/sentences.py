@@ -35,6 +35,10 @@ AVOIDED = {
     r"\bare none\b": "an error: X is not a Y",
     r"\bis none of\b": "is not one of",
     r"(?:^|[.] )Who (?!\w+\?)": "a subject that acts",
+    r"\b(?:value|line|one) that is none\b": "that is not a X",
+    r"\b(?:file|config|one|run) that is there\b": "an existing X",
+    r"\bsays nothing of\b": "does not report",
+    r"\bdecided otherwise\b": "decided differently",
 }
 _FENCE = re.compile(r"^```.*?^```[^\n]*$", re.MULTILINE | re.DOTALL)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`*\"(])")

@@ -141,7 +141,7 @@ class RowCompiler:
         raise RowError(f"the row has none of {', '.join(AUTO)}, which say what it is.", columns=_names(row))
 
     def _count_texts(self, rows: Sequence[Row | TokenboxError], results: list[RowResult | None]) -> None:
-        """Count the rows that are texts together. If one of them cannot be counted, none is here."""
+        """Count the rows that are texts together. If one of them cannot be counted, none is filled in."""
         places: list[int] = []
         texts: list[str] = []
         for place, row in enumerate(rows):
@@ -169,7 +169,7 @@ class RowCompiler:
         return next((value for name in names if (value := row.get(name)) is not None), None)
 
     def content(self, row: Row, task: Task) -> Any:  # noqa: ANN401  # any JSON
-        """As above; a list may be written as JSON text. Raises :class:`RowError` where there is none."""
+        """As above; a list may be written as JSON text. Raises :class:`RowError` if there is no list."""
         found = self._first(row, CONTENT[task])
         if found is None:
             *names, last = CONTENT[task] if self.plan.content is None else (self.plan.content,)

@@ -15,7 +15,7 @@ class BatchError(TokenboxError):
 
 
 class InvalidPlan(BatchError):
-    """Options that do not go together, or a value that is none."""
+    """Options that do not go together, or a value that is not valid."""
 
     code = "batch_invalid_plan"
 

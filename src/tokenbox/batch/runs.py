@@ -221,7 +221,7 @@ def _run_record(
 
 
 def _run_there(output: str) -> dict[str, Any] | None:
-    """What `run.json` of the output says; None where there is none."""
+    """The content of `run.json` of the output; None if it does not exist."""
     for folder in (f"{output.rstrip('/')}/{FOLDER}", f"{output}.batch"):
         try:
             with storage_of(folder).open(f"{folder}/run.json") as file:

@@ -49,7 +49,7 @@ class Storage(Protocol):
         ...
 
     def remove(self, path: str) -> None:
-        """Remove a file, or a folder with all that is in it; what is not there is no error."""
+        """Remove a file, or a folder with everything in it. A missing one is not an error."""
         ...
 
     def full_name(self, path: str) -> str:

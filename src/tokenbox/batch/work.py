@@ -243,7 +243,7 @@ def file_digest(address: str) -> str | None:
 
 
 def read_record(address: str) -> ShardRecord | None:
-    """The record that was written there; None where there is none that can be read."""
+    """The record that was written there; None if no readable record exists."""
     try:
         with storage_of(address).open(address) as file:
             return ShardRecord.of(json.loads(file.read()))

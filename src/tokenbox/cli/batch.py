@@ -134,7 +134,7 @@ def batch(  # noqa: PLR0913, PLR0917  # one parameter per option
         str | None, typer.Option("--address", metavar="ADDRESS", help="Of a Ray cluster.")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run that is there; what holds is not done again.")
+        bool, typer.Option("--resume", help="Continue an earlier run; finished shards are not done again.")
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
     fail_fast: Annotated[bool, typer.Option("--fail-fast", help="End at the first row that fails.")] = False,

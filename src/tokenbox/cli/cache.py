@@ -59,7 +59,7 @@ def cache(
 
         bodies = [body for file in files for body in _requests(file)]
         if not bodies:
-            raise UsageProblem("there is no request in what was given.")
+            raise UsageProblem("the input contains no request.")
         named = model or str(bodies[-1].get("model", ""))
         tokenizer = tokenizer_for(named)
         changes = [first_change(a, b, tokenizer) for a, b in pairwise(bodies)]

@@ -163,7 +163,7 @@ def _set(words: list[str], *, user: bool, remembered: bool, as_json: bool) -> No
 
 
 def init(
-    force: Annotated[bool, typer.Option("--force", help="Replace a config that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> int:
     """Write .tokenbox/config.toml, with comments, and a .gitignore beside it.
 

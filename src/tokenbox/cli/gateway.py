@@ -229,7 +229,7 @@ def status(
         except HTTPError as error:
             if error.code == _NOT_FOUND:
                 raise UsageProblem(
-                    f"{url} says nothing of its state. If the gateway has an operator's listener, name that: "
+                    f"{url} does not report its state. If the gateway has an operator's listener, name that: "
                     "tokenbox gateway status http://127.0.0.1:ADMIN_PORT"
                 ) from None
             found = json.loads(error.read() or b"{}")

@@ -187,7 +187,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """A usage error: its message, the word it is about, all arguments, and what there is."""
+    """A usage error: its message, the word it is about, all arguments, and what could have been meant."""
 
     message: str
     word: str

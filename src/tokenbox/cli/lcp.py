@@ -165,7 +165,7 @@ def encode(
 def decode(
     file: PackFile,
     store: Store = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON. There is no other form yet.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, the only form so far.")] = False,
 ) -> int:
     """Print the blocks of a pack as a manifest, which `tokenbox lcp encode` takes.
 

@@ -119,7 +119,7 @@ class Markdown:
         return line
 
     def _words(self, text: str, *, ended: bool) -> str:
-        """Show the whole words of a text: what is left of it."""
+        """Show the complete words of a text, and return the rest."""
         parts = re.findall(r"\s+|\S+", text)
         rest = "" if ended or not parts or parts[-1].isspace() else parts.pop()
         for part in parts:

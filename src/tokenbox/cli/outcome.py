@@ -30,7 +30,7 @@ class Exit(IntEnum):
 
 
 class UsageProblem(TokenboxError):
-    """Options that do not go together, or a value that is none."""
+    """Options that do not go together, or a value that is not valid."""
 
     code = "usage"
 

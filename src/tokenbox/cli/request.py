@@ -135,7 +135,7 @@ def model_of(model: str | None, read: Read, config: Config) -> str | None:
 
 
 def needed_model(model: str | None, read: Read, config: Config) -> str:
-    """As :func:`model_of`; without one there is no question."""
+    """As :func:`model_of`; a model is required."""
     found = model_of(model, read, config)
     if found is None:
         raise UsageProblem("name a model: --model gpt-4o, or once for all: tokenbox config set model gpt-4o")

@@ -113,7 +113,7 @@ def _forms(section: Section, counter: Counter | None) -> Iterator[PageForm]:
 
 
 def outcome_frame(outcome: Layout | ContextCriticalOverflow, label: str) -> PageFrame:
-    """A layout, or why there is none at its budget."""
+    """A layout, or why its budget has no layout."""
     if not isinstance(outcome, ContextCriticalOverflow):
         return layout_frame(outcome, label)
     return PageFrame(

@@ -33,10 +33,9 @@ def transcript_entry(
 ) -> PageEntry:
     """The entry of a session: a frame per request.
 
-    The total of a request is the server's own figure where the log has it, otherwise that of
-    ``tokenbox.count`` where the log has the whole request. The sizes of its parts are counted
-    here by ``model``, or that of the log, or ``tokenizer``: they are an estimate. What the server counted
-    beyond them is shown as one part.
+    The total of a request is the server's own figure if the log has it, otherwise that of ``tokenbox.count``
+    if the log has the whole request. The sizes of its parts are estimates, counted here for ``model``, the
+    model of the log, or ``tokenizer``. What the server counted beyond them is shown as one part.
     """
     requests = transcript.requests
     logged = [item for request in requests for item in request.added]
@@ -86,7 +85,7 @@ def _notes(transcript: Transcript) -> tuple[str, ...]:
 
 
 def _counter(model: str | None, tokenizer: str | None) -> Tokenizer:
-    """Who counts the parts: for a model that nobody knows, the larger of two vocabularies."""
+    """The tokenizer that counts the parts; for an unknown model, the larger of two vocabularies."""
     try:
         return api.text_counter(model, tokenizer)
     except TokenboxError:
@@ -136,7 +135,7 @@ def _frame(
 
 
 def _count(request: LoggedRequest, model: str | None, tokenizer: str | None) -> Count | None:
-    """What ``tokenbox.count`` says of a request of which the server said nothing; None if it cannot."""
+    """The count of ``tokenbox.count`` for a request without the server's own; None if it cannot count it."""
     if request.body is None or (request.usage is not None and request.usage.input_tokens is not None):
         return None
     try:

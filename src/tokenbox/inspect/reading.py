@@ -98,7 +98,7 @@ def _value(text: str) -> Any:  # noqa: ANN401  # JSON
 
 
 def _lines(text: str) -> list[dict[str, Any]]:
-    """The objects of the lines; a line that is none (a log that is still written) is left out."""
+    """The objects of the lines. A line that is not an object (of a log that is still written) is left out."""
     found = []
     for line in text.split("\n"):
         value = _value(line) if line.strip() else None

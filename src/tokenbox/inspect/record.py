@@ -37,7 +37,7 @@ class PageTooLarge(TokenboxError):
 
 
 class NothingToInspect(TokenboxError):
-    """A file is nothing that a page can show."""
+    """A page cannot show this file."""
 
     code = "inspect_unknown_input"
 

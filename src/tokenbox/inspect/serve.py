@@ -64,6 +64,6 @@ def _handler(page: bytes, policy: str) -> type[BaseHTTPRequestHandler]:
             return True
 
         def log_message(self, *_: object) -> None:
-            """Say nothing: a page that is looked at is no news."""
+            """Log nothing: requests for the page are not worth a line."""
 
     return Handler

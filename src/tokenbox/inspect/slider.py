@@ -1,4 +1,4 @@
-"""The same request at many budgets: every frame is a layout that was made, and none is interpolated.
+"""The same request at many budgets: every frame is a layout that was made, never an interpolation.
 
 A short range is laid out at every budget. In a longer one, budgets are tried on a grid; between two
 neighbours that differ, halves are tried until every change is known or the work is used up: first where a
@@ -59,7 +59,7 @@ def slider_of(
 
 
 def _close_gaps(at: Callable[[int], PageFrame], made: dict[int, PageFrame], most: int) -> bool:
-    """Lay out between neighbours that differ; whether none is left between which there could be more."""
+    """Lay out between neighbours that differ. True if no gap is left that could hide another change."""
     gaps: list[tuple[bool, int, int, int]] = []
 
     def add(left: int, right: int) -> None:

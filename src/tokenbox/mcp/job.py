@@ -1,4 +1,4 @@
-"""A call that runs in a thread: how far it is, and that it is no longer wanted."""
+"""A call that runs in a thread: its progress, and whether it was cancelled."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _AT_ONCE: Final = 64
 
 
 class Stopped(Exception):  # not a failure: the client took the call back
-    """The call is no longer wanted."""
+    """The call was cancelled."""
 
 
 class Job:

@@ -105,7 +105,7 @@ async def _roots(
         if answer is None:
             return types.InputRequiredResult(input_requests={_ROOTS: types.ListRootsRequest()})
         if not isinstance(answer, types.ListRootsResult):
-            raise NoRoots("the client's answer for its roots is none.")
+            raise NoRoots("the client's answer has no list of roots.")
         return Roots.of([str(root.uri) for root in answer.roots], started)
     try:
         listed = await context.session.send_request(
