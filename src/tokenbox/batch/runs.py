@@ -48,9 +48,9 @@ FOLDER = "_batch"
 class RunOptions:
     """How a run is done. None of it changes a byte of the results but ``output_format``.
 
-    ``engine``, ``workers``, ``address`` (of a Ray cluster): who compiles. ``resume``: go on with the run that
-    is there; ``overwrite``: remove it. ``fail_fast``: end at the first row with an error. ``shard_size``:
-    bytes. ``on``: the day of the price.
+    ``engine``, ``workers``, ``address`` (of a Ray cluster): who compiles. ``resume``: continue the existing
+    run; ``overwrite``: remove it. ``fail_fast``: end at the first row with an error. ``shard_size``: bytes.
+    ``on``: the day of the price.
     """
 
     engine: EngineName = EngineName.AUTO
