@@ -15,7 +15,7 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command (default: that of this process) and return its exit status."""
     try:
-        from tokenbox.cli.app import run  # noqa: PLC0415  # importing the package does not build a command line
+        from tokenbox.cli.app import run  # importing the package does not build a command line
     except KeyboardInterrupt:
         return INTERRUPTED
     return run(sys.argv[1:] if arguments is None else list(arguments))

@@ -60,7 +60,7 @@ def build_app(commands: Iterable[str] = COMMANDS) -> typer.Typer:
 
 def show_version(asked: bool) -> None:
     if asked:
-        from tokenbox.__about__ import __version__  # noqa: PLC0415
+        from tokenbox.__about__ import __version__
 
         write_text(f"tokenbox {__version__}\n")
         raise typer.Exit
@@ -145,7 +145,7 @@ def _spelled(arguments: list[str]) -> list[str]:
         return [*arguments, "--help"]
     if arguments[0] != "pack":
         return arguments
-    from tokenbox.cli.pack import with_revision  # noqa: PLC0415
+    from tokenbox.cli.pack import with_revision
 
     return with_revision(arguments)
 
@@ -159,7 +159,7 @@ def _failed(error: Exception, arguments: Sequence[str]) -> Exit:
     if describe is None:
         code, message = "internal_error", f"{type(error).__name__}: {error}"
     else:
-        from tokenbox.cli.hints import Known, improved  # noqa: PLC0415  # only once something is wrong
+        from tokenbox.cli.hints import Known, improved  # only once something is wrong
 
         command = None if context is None else context.command
         params = () if command is None else command.params

@@ -28,9 +28,9 @@ def ask(
     Example: git diff | tokenbox ask "Is there a bug in this?"
     """
     with reporting(as_json=as_json):
-        from tokenbox.cli import screens  # noqa: PLC0415  # on use
-        from tokenbox.shell.asking import ask as asked  # noqa: PLC0415
-        from tokenbox.shell.build import Options, begin  # noqa: PLC0415
+        from tokenbox.cli import screens  # on use
+        from tokenbox.shell.asking import ask as asked
+        from tokenbox.shell.build import Options, begin
 
         said = " ".join(question).strip()
         if not said:

@@ -178,11 +178,11 @@ def batch(  # noqa: PLR0913, PLR0917  # one parameter per option
     with reporting(as_json=as_json), proving(proof=proof, texts=None, folder=proof_dir) as prover:
         if resume and overwrite:
             raise UsageProblem("--resume and --overwrite do not go together. Give one of them.")
-        from tokenbox.batch import BatchPlan  # noqa: PLC0415  # only this command
-        from tokenbox.batch.engines import EngineName  # noqa: PLC0415
-        from tokenbox.batch.errors import RowsFailed  # noqa: PLC0415
-        from tokenbox.batch.runs import RunOptions, run  # noqa: PLC0415
-        from tokenbox.batch.shards import Format  # noqa: PLC0415
+        from tokenbox.batch import BatchPlan  # only this command
+        from tokenbox.batch.engines import EngineName
+        from tokenbox.batch.errors import RowsFailed
+        from tokenbox.batch.runs import RunOptions, run
+        from tokenbox.batch.shards import Format
 
         plan = BatchPlan.of(
             task=task.value,
@@ -229,7 +229,7 @@ def batch(  # noqa: PLR0913, PLR0917  # one parameter per option
 
 
 def _report(error: TokenboxError, *, as_json: bool) -> None:
-    from tokenbox.cli.outcome import report  # noqa: PLC0415
+    from tokenbox.cli.outcome import report
 
     if as_json:
         write_record("error", {"error": error.to_dict()})
@@ -290,7 +290,7 @@ def _unmeasured(found: BatchSummary) -> str:
 
 
 def _cost(found: BatchSummary, about: str) -> str:
-    from tokenbox.ledger.money import dollars  # noqa: PLC0415
+    from tokenbox.ledger.money import dollars
 
     amount = found.dollars
     if amount is None or found.price is None:
@@ -319,7 +319,7 @@ class _Meter:
         self._sizes = {shard.number: shard.size for shard in sharded.shards}
 
     def watch(self, event: Event) -> None:
-        from tokenbox.batch.work import ShardRecord  # noqa: PLC0415
+        from tokenbox.batch.work import ShardRecord
 
         if isinstance(event, ShardRecord):
             self._now.pop(event.number, None)

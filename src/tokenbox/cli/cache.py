@@ -52,10 +52,10 @@ def cache(
     Example: tokenbox cache first.json second.json --model claude-sonnet-4-5
     """
     with reporting(as_json=as_json):
-        from tokenbox import config  # noqa: PLC0415  # on use
-        from tokenbox.caching import first_change, plan  # noqa: PLC0415
-        from tokenbox.caching.plan import tokenizer_for  # noqa: PLC0415
-        from tokenbox.catalog import price  # noqa: PLC0415
+        from tokenbox import config  # on use
+        from tokenbox.caching import first_change, plan
+        from tokenbox.caching.plan import tokenizer_for
+        from tokenbox.catalog import price
 
         bodies = [body for file in files for body in _requests(file)]
         if not bodies:

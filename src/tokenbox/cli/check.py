@@ -127,7 +127,7 @@ def check(
     with reporting(as_json=as_json):
         if markdown and as_json:
             raise UsageProblem("--markdown and --json are two forms of one table. Choose one.")
-        from tokenbox.config import load  # noqa: PLC0415  # the help needs no settings
+        from tokenbox.config import load  # the help needs no settings
 
         settings = load()
         root = Path() if settings.root is None else settings.root
@@ -179,7 +179,7 @@ def _checked(group: Group, root: Path, base: str | None) -> Iterator[Checked]:
 
 def _count(text: str, group: Group) -> Count:
     """A chat as the request that it is, where a model is named; anything else as a text."""
-    from tokenbox import api  # noqa: PLC0415  # on use
+    from tokenbox import api  # on use
 
     chat = None if group.model is None else chat_in(text)
     tokenizer = group.tokenizer or (None if group.model else "o200k_base")
@@ -191,7 +191,7 @@ def _at(root: Path, base: str, name: str) -> str | None:
     shown = _git(root, "show", "--end-of-options", f"{base}:./{name}")
     if shown.returncode == 0:
         return shown.stdout.decode(errors="replace")
-    from tokenbox.folder.difference import GitProblem  # noqa: PLC0415  # only with --base
+    from tokenbox.folder.difference import GitProblem  # only with --base
 
     if _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{base}^{{commit}}").returncode:
         raise GitProblem(
@@ -201,7 +201,7 @@ def _at(root: Path, base: str, name: str) -> str | None:
 
 
 def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    from tokenbox.folder.difference import GitProblem  # noqa: PLC0415  # only with --base
+    from tokenbox.folder.difference import GitProblem  # only with --base
 
     try:
         return subprocess.run(  # noqa: S603  # a list, and git takes what follows as a revision

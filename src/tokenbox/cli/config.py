@@ -44,7 +44,7 @@ def config(
     Example: tokenbox config set policy.headroom 0.05
     """
     with reporting(as_json=as_json):
-        from tokenbox.config import load  # noqa: PLC0415
+        from tokenbox.config import load
 
         if keys:
             _show_keys(words, as_json=as_json)
@@ -73,7 +73,7 @@ def config(
 
 
 def _show_one(found: Config, key: str, *, as_json: bool) -> None:
-    from tokenbox.config.setting import shown  # noqa: PLC0415
+    from tokenbox.config.setting import shown
 
     setting = found.setting(key)
     if as_json:
@@ -84,7 +84,7 @@ def _show_one(found: Config, key: str, *, as_json: bool) -> None:
 
 
 def _show_all(found: Config, *, as_json: bool) -> None:
-    from tokenbox.config.setting import shown  # noqa: PLC0415
+    from tokenbox.config.setting import shown
 
     settings = found.settings()
     if as_json:
@@ -102,8 +102,8 @@ def _show_all(found: Config, *, as_json: bool) -> None:
 
 
 def _show_keys(words: list[str] | None, *, as_json: bool) -> None:
-    from tokenbox.config import KEYS  # noqa: PLC0415
-    from tokenbox.config.setting import plain, shown  # noqa: PLC0415
+    from tokenbox.config import KEYS
+    from tokenbox.config.setting import plain, shown
 
     if words:
         raise UsageProblem("--keys lists every key. Leave out the rest.")
@@ -125,7 +125,7 @@ def _show_keys(words: list[str] | None, *, as_json: bool) -> None:
 
 
 def _forget(words: list[str]) -> None:
-    from tokenbox.config import find_project, forget  # noqa: PLC0415
+    from tokenbox.config import find_project, forget
 
     if len(words) != 1:
         raise UsageProblem("name one key: tokenbox config forget model")
@@ -135,9 +135,9 @@ def _forget(words: list[str]) -> None:
 
 
 def _set(words: list[str], *, user: bool, remembered: bool, as_json: bool) -> None:
-    from tokenbox.config import find_project, load, remember, write_setting  # noqa: PLC0415
-    from tokenbox.config.places import FILE, FOLDER, user_file  # noqa: PLC0415
-    from tokenbox.config.state import FILE as STATE_FILE  # noqa: PLC0415
+    from tokenbox.config import find_project, load, remember, write_setting
+    from tokenbox.config.places import FILE, FOLDER, user_file
+    from tokenbox.config.state import FILE as STATE_FILE
 
     if len(words) != 2:  # noqa: PLR2004  # a key and its value
         raise UsageProblem("name a key and its value: tokenbox config set policy.headroom 0.05")
@@ -170,7 +170,7 @@ def init(
     Example: tokenbox init
     """
     with reporting():
-        from tokenbox.config import init as begin  # noqa: PLC0415
+        from tokenbox.config import init as begin
 
         for file in begin(Path(), force=force):
             write_text(f"{file}\n")

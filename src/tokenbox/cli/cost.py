@@ -81,7 +81,7 @@ def cost(
     Example: tokenbox cost --since 7d --by day,model
     """
     with reporting(as_json=as_json):
-        from tokenbox import config  # noqa: PLC0415  # only commands that have settings
+        from tokenbox import config  # only commands that have settings
 
         settings = config.load(Path.cwd(), os.environ, {"store.database": database})
         where = settings.value("store.database")
@@ -103,8 +103,8 @@ def cost(
 
 
 def _asked(since: str | None, until: str | None, by: str, project: str | None, now: datetime) -> Asked:
-    from tokenbox.ledger.when import moment  # noqa: PLC0415
-    from tokenbox.store.calls import By, Span  # noqa: PLC0415
+    from tokenbox.ledger.when import moment
+    from tokenbox.store.calls import By, Span
 
     names = [name.strip() for name in by.split(",")]
     unknown = [name for name in names if name not in {one.value for one in By}]
@@ -124,7 +124,7 @@ def _asked(since: str | None, until: str | None, by: str, project: str | None, n
 
 def project_of(folder: Path) -> str:
     """What calls made in ``folder`` are recorded under: the project's folder, else the folder itself."""
-    from tokenbox.config import find_project  # noqa: PLC0415
+    from tokenbox.config import find_project
 
     found = find_project(folder)
     return str(folder.absolute() if found is None else found.root)
@@ -150,7 +150,7 @@ class Source:
 
 def _opened(where: str | None) -> Source:
     """To read, no file is made."""
-    from tokenbox.store.stores import file_of, open_store  # noqa: PLC0415
+    from tokenbox.store.stores import file_of, open_store
 
     path = file_of(where)
     if path is not None and not path.exists():
@@ -160,8 +160,8 @@ def _opened(where: str | None) -> Source:
 
 
 def _record(source: Source, asked: Asked) -> dict[str, object]:
-    from tokenbox.ledger.call import time_text  # noqa: PLC0415
-    from tokenbox.ledger.totals import total  # noqa: PLC0415
+    from tokenbox.ledger.call import time_text
+    from tokenbox.ledger.totals import total
 
     rows = source.rows(asked)
     since, until = asked.span.since, asked.span.until
@@ -180,8 +180,8 @@ def _record(source: Source, asked: Asked) -> dict[str, object]:
 
 
 def _show(source: Source, asked: Asked) -> None:
-    from tokenbox.ledger.table import HEADS, aligned, cells, notes  # noqa: PLC0415
-    from tokenbox.ledger.totals import total  # noqa: PLC0415
+    from tokenbox.ledger.table import HEADS, aligned, cells, notes
+    from tokenbox.ledger.totals import total
 
     rows = source.rows(asked)
     if not rows:
@@ -213,7 +213,7 @@ def _export(store: Store | None, asked: Asked) -> None:
 
 
 def _import(name: str, where: str | None) -> None:
-    from tokenbox.store.stores import open_store  # noqa: PLC0415
+    from tokenbox.store.stores import open_store
 
     calls = [
         _call(line, "standard input" if name == STDIN else name, number)
@@ -226,8 +226,8 @@ def _import(name: str, where: str | None) -> None:
 
 
 def _call(line: str, shown: str, number: int) -> Call:
-    from tokenbox.ledger.call import Call  # noqa: PLC0415
-    from tokenbox.ledger.errors import InvalidCall, LedgerError  # noqa: PLC0415
+    from tokenbox.ledger.call import Call
+    from tokenbox.ledger.errors import InvalidCall, LedgerError
 
     try:
         return Call.from_dict(json.loads(line))

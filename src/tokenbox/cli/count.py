@@ -99,8 +99,8 @@ def count(
 
 def named_tokenizer(tokenizer: str | None, model: str | None, engine: Engine) -> Tokenizer:
     """What cuts texts into tokens."""
-    from tokenbox import api  # noqa: PLC0415  # on use: it loads the catalog
-    from tokenbox.tokenizers import registry  # noqa: PLC0415
+    from tokenbox import api  # on use: it loads the catalog
+    from tokenbox.tokenizers import registry
 
     name = DEFAULT_TOKENIZER if tokenizer is None and model is None else tokenizer
     if model is None and (registry.is_builtin(name) or str(name).startswith(registry.FILE_PREFIX)):
@@ -109,7 +109,7 @@ def named_tokenizer(tokenizer: str | None, model: str | None, engine: Engine) ->
 
 
 def _count_file(file: str, who: Tokenizer, model: str | None, tokenizer: str | None) -> FileCount:
-    from tokenbox import api  # noqa: PLC0415  # on use
+    from tokenbox import api  # on use
 
     try:
         text = read_text(file)

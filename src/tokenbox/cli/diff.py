@@ -52,7 +52,7 @@ def diff(
     with reporting(as_json=as_json):
         pairs = _pairs(documents, budgets)
         with terminal.progress("laying out"):
-            from tokenbox.compose.diff import diff as compare  # noqa: PLC0415
+            from tokenbox.compose.diff import diff as compare
 
             sides = [_side(name, budget, tokenizer, allow_outside=allow_outside) for name, budget in pairs]
             changes = compare(*sides)
@@ -81,7 +81,7 @@ def _pairs(documents: list[str], budgets: str | None) -> list[tuple[str, int | N
 
 def _side(name: str, budget: int | None, tokenizer: str | None, *, allow_outside: bool) -> Layout | Record:
     """A saved result as it is; a document laid out."""
-    from tokenbox.documents import read_document  # noqa: PLC0415
+    from tokenbox.documents import read_document
 
     saved = _saved(name)
     if saved is None:
@@ -91,7 +91,7 @@ def _side(name: str, budget: int | None, tokenizer: str | None, *, allow_outside
         raise UsageProblem(
             f"{name} is a saved result: it cannot be laid out again, so {option} does not apply."
         )
-    from tokenbox.compose.diff import Record  # noqa: PLC0415
+    from tokenbox.compose.diff import Record
 
     if "error" in saved:
         raise LayoutError(

@@ -102,7 +102,7 @@ def doctor(
     Example: tokenbox doctor gpt-4o
     """
     with reporting(as_json=as_json):
-        from tokenbox.config import load  # noqa: PLC0415
+        from tokenbox.config import load
 
         problem: TokenboxError | None = None
         own: tuple[str, ...] = ()
@@ -155,7 +155,7 @@ def _is_installed(package: str) -> bool:
 
 
 def _counted(model: str) -> Counted:
-    from tokenbox import api  # noqa: PLC0415  # it loads the catalog
+    from tokenbox import api  # it loads the catalog
 
     try:
         identity = api.text_counter(model, None).identity

@@ -77,7 +77,7 @@ def enforce(  # noqa: PLR0913, PLR0917  # one parameter per option
         given = request.Given(files or (), messages, document, pack).read()
         # Before what a request in a file asks for.
         asked = None if reserve_out is not None else given.max_tokens
-        from tokenbox import ctx, override  # noqa: PLC0415
+        from tokenbox import ctx, override
 
         config = request.settings(max_ctx, reserve_out, headroom, None)
         with terminal.progress("counting"):

@@ -32,7 +32,7 @@ def estimate(
     """
     with reporting(as_json=as_json):
         given = request.Given(files or (), messages, document, pack).read()
-        from tokenbox import ctx  # noqa: PLC0415
+        from tokenbox import ctx
 
         config = request.settings(None, None, None, None)
         with terminal.progress("counting"):

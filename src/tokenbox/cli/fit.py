@@ -179,7 +179,7 @@ def _fitted(
     chat: Chat, budget: int | None, options: Options, prover: Prover | None
 ) -> tuple[Fitted[Any], Count]:
     """The messages that fit, and the count of the request with them, which is within the budget."""
-    from tokenbox import api  # noqa: PLC0415  # on use: it loads the catalog
+    from tokenbox import api  # on use: it loads the catalog
 
     model = options.model or chat.model
     budget = _budget_of(model) if budget is None else budget
@@ -224,7 +224,7 @@ def _budget_of(model: str | None) -> int:
     """What the model takes by the settings of this folder: its window less what stays free for the answer."""
     if model is None:
         raise UsageProblem("no model is named. Give the budget: --budget 8000")
-    from tokenbox.ctx import limits_of  # noqa: PLC0415
+    from tokenbox.ctx import limits_of
 
     return limits_of(model).input_limit
 

@@ -64,8 +64,8 @@ def create(  # noqa: PLR0913, PLR0917  # one parameter per option
 
     Example: tokenbox gateway keys create alice --model 'gpt-*' --quota '100000 tokens/day'
     """
-    from tokenbox.gateway.settings import Mode  # noqa: PLC0415
-    from tokenbox.ledger.quota import Quota  # noqa: PLC0415
+    from tokenbox.gateway.settings import Mode
+    from tokenbox.ledger.quota import Quota
 
     with reporting(as_json=as_json):
         bad = [mode for mode in modes or [] if mode not in set(Mode)]
@@ -139,7 +139,7 @@ def revoke(
 
 def _owners_app(kind: str) -> typer.Typer:
     """The commands of users or of teams."""
-    from tokenbox.store.owners import Owner, OwnerKind  # noqa: PLC0415
+    from tokenbox.store.owners import Owner, OwnerKind
 
     def put(
         name: Annotated[str, typer.Argument(help="Its name.")],
@@ -154,7 +154,7 @@ def _owners_app(kind: str) -> typer.Typer:
         database: Database = None,
         as_json: AsJson = False,
     ) -> None:
-        from tokenbox.ledger.quota import Quota  # noqa: PLC0415
+        from tokenbox.ledger.quota import Quota
 
         with reporting(as_json=as_json):
             limits = tuple(Quota.parse(text) for text in quotas or [])
@@ -216,9 +216,9 @@ def status(
 
     Example: tokenbox gateway status http://127.0.0.1:8640
     """
-    import json  # noqa: PLC0415
-    from urllib.error import HTTPError, URLError  # noqa: PLC0415
-    from urllib.request import urlopen  # noqa: PLC0415
+    import json
+    from urllib.error import HTTPError, URLError
+    from urllib.request import urlopen
 
     with reporting(as_json=as_json):
         if not url.startswith(("http://", "https://")):
@@ -253,11 +253,11 @@ def check(as_json: AsJson = False) -> None:
 
     Example: tokenbox gateway check
     """
-    from tokenbox.gateway.configured import settings_from  # noqa: PLC0415
+    from tokenbox.gateway.configured import settings_from
 
     with reporting(as_json=as_json):
         with gateway_extra():
-            from tokenbox.gateway.run import check as check_settings  # noqa: PLC0415
+            from tokenbox.gateway.run import check as check_settings
 
         settings = settings_from(".", {})
         if not settings.upstreams:
@@ -288,8 +288,8 @@ def _details(found: dict[str, object]) -> str:
 
 
 def _store(database: str | None) -> Store:
-    from tokenbox.config import load  # noqa: PLC0415
-    from tokenbox.store.stores import open_store  # noqa: PLC0415
+    from tokenbox.config import load
+    from tokenbox.store.stores import open_store
 
     config = load(".", None, {"gateway.database": database})
     configured = config.value("gateway.database") or config.value("store.database")

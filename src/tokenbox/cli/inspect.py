@@ -88,9 +88,9 @@ def inspect(  # noqa: PLR0913, PLR0917  # one parameter per option
     """
     with reporting(as_json=as_json):
         _check(files, output, as_json=as_json, open_it=open_it, serve=serve)
-        from tokenbox.inspect import page, record_of  # noqa: PLC0415  # on use: it knows everything
-        from tokenbox.inspect.importers.lhar import written  # noqa: PLC0415
-        from tokenbox.inspect.reading import Asked  # noqa: PLC0415
+        from tokenbox.inspect import page, record_of  # on use: it knows everything
+        from tokenbox.inspect.importers.lhar import written
+        from tokenbox.inspect.reading import Asked
 
         asked = Asked(budget, tokenizer, model, query, stops, allow_outside)
         with terminal.progress("reading and laying out", len(files)) as advance:
@@ -127,7 +127,7 @@ def _same(one: str, other: str) -> bool:
 
 
 def _entries(name: str, asked: Asked) -> list[PageEntry]:
-    from tokenbox.inspect.reading import entries_in  # noqa: PLC0415
+    from tokenbox.inspect.reading import entries_in
 
     return entries_in(name, None if Path(name).is_dir() else read_bytes(name), asked)
 
@@ -149,8 +149,8 @@ def _deliver(page: bytes, output: str | None, *, open_it: bool, serve: bool, por
 
 
 def _serve(page: bytes, port: int, *, open_it: bool) -> None:
-    from tokenbox.inspect.page import SCRIPT, STYLE, asset, policy  # noqa: PLC0415
-    from tokenbox.inspect.serve import serve  # noqa: PLC0415
+    from tokenbox.inspect.page import SCRIPT, STYLE, asset, policy
+    from tokenbox.inspect.serve import serve
 
     def ready(address: str) -> None:
         write_error(f"serving {address} (Ctrl-C ends it)\n")

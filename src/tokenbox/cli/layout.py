@@ -272,7 +272,7 @@ def _lay_out(choices: Choices, prover: Prover | None) -> None:
     if choices.output is not None or not choices.explain:
         _deliver(data, choices)
     if choices.explain:
-        from tokenbox.render.explain import picture  # noqa: PLC0415
+        from tokenbox.render.explain import picture
 
         terminal.show(picture(result, terminal.width(), terminal.charset()))
 
@@ -281,7 +281,7 @@ def _counter(choices: Choices, document: LayoutDocument) -> Tokenizer | RequestC
     """What counts instead of the document's own tokenizer."""
     if choices.model is None and choices.tokenizer is None:
         return None
-    from tokenbox.api import section_counter  # noqa: PLC0415  # on use: it may load the catalog
+    from tokenbox.api import section_counter  # on use: it may load the catalog
 
     return section_counter(document.sections, choices.model, choices.tokenizer)
 
@@ -305,8 +305,8 @@ def _compare(choices: Choices, budgets: list[int]) -> None:
             choices,
         )
         return
-    from tokenbox.render.lines import plain  # noqa: PLC0415
-    from tokenbox.render.whatif import Column, whatif_lines  # noqa: PLC0415
+    from tokenbox.render.lines import plain
+    from tokenbox.render.whatif import Column, whatif_lines
 
     columns = [Column(budget, result) for budget, result in zip(budgets, results, strict=True)]
     lines = whatif_lines(document.sections, columns, terminal.width(), terminal.charset())
@@ -323,7 +323,7 @@ def _show_breakpoints(choices: Choices, low: int, high: int) -> None:
     if choices.as_json:
         _deliver(record_bytes("breakpoints", {"breakpoints": [point.to_dict() for point in found]}), choices)
         return
-    from tokenbox.render.lines import plain  # noqa: PLC0415
+    from tokenbox.render.lines import plain
 
     rows = [
         (f"{p.budget:,}", p.section, p.before or "does not fit", p.after or "does not fit") for p in found
@@ -336,7 +336,7 @@ def _show_breakpoints(choices: Choices, low: int, high: int) -> None:
 
 
 def _read(choices: Choices) -> LayoutDocument:
-    from tokenbox.documents import parse_text, read_document  # noqa: PLC0415  # reads YAML, knows all sections
+    from tokenbox.documents import parse_text, read_document  # reads YAML, knows all sections
 
     name = choices.document or STDIN
     if name != STDIN:
@@ -389,7 +389,7 @@ def answer_lines(choices: Choices, prover: Prover | None = None) -> Exit:
 
 
 def _answer(line: bytes, number: int, choices: Choices, prover: Prover | None) -> dict[str, object]:
-    from tokenbox.documents import parse_text  # noqa: PLC0415
+    from tokenbox.documents import parse_text
 
     document = parse_text(
         _decoded(line, number),
@@ -415,7 +415,7 @@ def _lines() -> Iterator[tuple[int, bytes]]:
 
 
 def _decoded(line: bytes, number: int) -> str:
-    from tokenbox.documents import Code  # noqa: PLC0415
+    from tokenbox.documents import Code
 
     if len(line) > MAX_BYTES:
         raise DocumentError(

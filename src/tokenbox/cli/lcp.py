@@ -76,10 +76,10 @@ def inspect(
     Example: tokenbox lcp inspect context.bcp
     """
     with reporting(as_json=as_json):
-        from tokenbox.content.block_kinds import AnnotationKind  # noqa: PLC0415  # the help needs no codec
-        from tokenbox.content.blocks import AnnotationBlock, resolve_priorities  # noqa: PLC0415
-        from tokenbox.lcp import BlockEvent, HeaderEvent  # noqa: PLC0415
-        from tokenbox.tokenizers import registry  # noqa: PLC0415
+        from tokenbox.content.block_kinds import AnnotationKind  # the help needs no codec
+        from tokenbox.content.blocks import AnnotationBlock, resolve_priorities
+        from tokenbox.lcp import BlockEvent, HeaderEvent
+        from tokenbox.tokenizers import registry
 
         counter, gap = registry.get(tokenizer), AnnotationBlock(0, AnnotationKind.TAG, b"")
         rows: list[dict[str, Any]] = []
@@ -124,7 +124,7 @@ def validate(file: PackFile, store: Store = None, as_json: AsJson = False) -> in
     Example: tokenbox lcp validate context.bcp
     """
     with reporting(as_json=as_json):
-        from tokenbox.lcp import EndEvent, HeaderEvent  # noqa: PLC0415  # the help needs no codec
+        from tokenbox.lcp import EndEvent, HeaderEvent  # the help needs no codec
 
         events = _events(read_bytes(file), store)
         header = next(event.header for event in events if isinstance(event, HeaderEvent))
@@ -150,8 +150,8 @@ def encode(
     with reporting():
         if output is None and terminal.is_seen():
             raise UsageProblem("a .bcp pack is not text for a terminal. Name a file with -o, or use a pipe.")
-        from tokenbox.folder.manifest import read_manifest  # noqa: PLC0415
-        from tokenbox.lcp.encoder import encode_entries  # noqa: PLC0415  # only who writes packs needs it
+        from tokenbox.folder.manifest import read_manifest
+        from tokenbox.lcp.encoder import encode_entries  # only who writes packs needs it
 
         folder = Path() if manifest == STDIN else Path(manifest).parent
         read = read_manifest(_manifest(manifest), lambda name: read_bytes(str(folder / name)))
@@ -176,7 +176,7 @@ def decode(
             raise UsageProblem(
                 "say --json: decoded blocks are printed as JSON. For text: tokenbox lcp render."
             )
-        from tokenbox.folder.manifest import block_record  # noqa: PLC0415
+        from tokenbox.folder.manifest import block_record
 
         pack = _read(file, store)
         record = {
@@ -284,13 +284,13 @@ def _read(file: str, store: str | None) -> Pack:
 
 
 def _decoded(data: bytes, store: str | None) -> Pack:
-    from tokenbox.lcp import decode as decode_pack  # noqa: PLC0415  # the help needs no codec
+    from tokenbox.lcp import decode as decode_pack  # the help needs no codec
 
     return decode_pack(data, _store(store))
 
 
 def _store(store: str | None) -> ContentStore | None:
-    from tokenbox.store.content_store import DirectoryStore  # noqa: PLC0415
+    from tokenbox.store.content_store import DirectoryStore
 
     return None if store is None else DirectoryStore(store)
 
@@ -313,7 +313,7 @@ def _header(header: Header) -> dict[str, object]:
 
 def _events(data: bytes, store: str | None) -> Iterator[Event]:
     """What is read of a pack, one event after the other."""
-    from tokenbox.lcp import Decoder, Limits  # noqa: PLC0415  # the help needs no codec
+    from tokenbox.lcp import Decoder, Limits  # the help needs no codec
 
     decoder = Decoder(_store(store), limits=Limits(frame=None))
     yield from decoder.events(data)
@@ -322,8 +322,8 @@ def _events(data: bytes, store: str | None) -> Iterator[Event]:
 
 def _row(event: BlockEvent, counter: Tokenizer) -> dict[str, Any]:
     """A block in a list; an annotation has no tokens, because it is never rendered."""
-    from tokenbox.compose.blocks import render_blocks  # noqa: PLC0415
-    from tokenbox.errors import EmptyInput  # noqa: PLC0415
+    from tokenbox.compose.blocks import render_blocks
+    from tokenbox.errors import EmptyInput
 
     block, frame = event.block, event.frame
     try:
@@ -347,8 +347,8 @@ def _row(event: BlockEvent, counter: Tokenizer) -> dict[str, Any]:
 
 
 def _rendered(pack: Pack, tokenizer: str, **options: object) -> BlockLayout:
-    from tokenbox.compose.blocks import render_blocks  # noqa: PLC0415
-    from tokenbox.tokenizers import registry  # noqa: PLC0415
+    from tokenbox.compose.blocks import render_blocks
+    from tokenbox.tokenizers import registry
 
     with terminal.progress("laying out"):
         return render_blocks(pack.blocks, registry.get(tokenizer), **options)  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ def lenses(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
     Example: tokenbox lenses
     """
     with reporting(as_json=as_json):
-        from tokenbox.content.lenses import describe  # noqa: PLC0415
+        from tokenbox.content.lenses import describe
 
         found = describe()
         if as_json:

@@ -49,15 +49,15 @@ def mcp(
     """
     with reporting():
         try:
-            from tokenbox.mcp.run import is_loopback, serve_http, serve_stdio  # noqa: PLC0415  # an extra
-            from tokenbox.mcp.server import make_server  # noqa: PLC0415
+            from tokenbox.mcp.run import is_loopback, serve_http, serve_stdio  # an extra
+            from tokenbox.mcp.server import make_server
         except ModuleNotFoundError as error:
             if (error.name or "").startswith("tokenbox"):
                 raise
             raise MissingExtra.of("the MCP server", "mcp") from None
-        from tokenbox import api  # noqa: PLC0415
-        from tokenbox.cli.proving import trusted_keys  # noqa: PLC0415
-        from tokenbox.mcp.tools import Desk  # noqa: PLC0415
+        from tokenbox import api
+        from tokenbox.cli.proving import trusted_keys
+        from tokenbox.mcp.tools import Desk
 
         roots = tuple(_folder(path) for path in root or ())
         if model is not None:

@@ -55,8 +55,8 @@ def models(
     Example: tokenbox models gpt-5
     """
     with reporting(as_json=as_json):
-        from tokenbox.catalog import price  # noqa: PLC0415
-        from tokenbox.config import load  # noqa: PLC0415
+        from tokenbox.catalog import price
+        from tokenbox.config import load
 
         day = _day(on)
         config = load(os.curdir)
@@ -91,8 +91,8 @@ def _day(text: str | None) -> date:
 
 def _ask_servers(config: Config) -> None:
     """Ask the servers of the settings. A server that does not answer is a note on standard error."""
-    from tokenbox import ctx  # noqa: PLC0415
-    from tokenbox.shell.models import Keys  # noqa: PLC0415
+    from tokenbox import ctx
+    from tokenbox.shell.models import Keys
 
     with terminal.progress("asking servers"):
         found = ctx.discover(config=config, key=Keys(config, os.environ).of)
@@ -109,7 +109,7 @@ def _found(
     wanted: str, config: Config, discovered: Mapping[str, ModelLimits], *, everyone: bool
 ) -> tuple[list[ModelInfo], int]:
     """The models to show, and how many more there are."""
-    from tokenbox.catalog import find, nearest  # noqa: PLC0415
+    from tokenbox.catalog import find, nearest
 
     said = config.catalog_limits()
     infos = find(wanted, configured=said, discovered=discovered, makers_only=not everyone)
@@ -185,7 +185,7 @@ def _cards(rows: list[tuple[str, ...]]) -> list[Line]:
 
 
 def _limits() -> tuple[Limit, ...]:
-    from tokenbox.catalog import Limit  # noqa: PLC0415
+    from tokenbox.catalog import Limit
 
     return tuple(Limit)
 
@@ -232,6 +232,6 @@ def _price_notes(info: ModelInfo, cost: Price | None, sources: _Sources) -> list
 
 
 def _correction(model: str) -> str:
-    from tokenbox.config.keys import key_text  # noqa: PLC0415
+    from tokenbox.config.keys import key_text
 
     return f"tokenbox config set '{key_text(('catalog', model, 'max_input_tokens'))}' 100000"

@@ -36,7 +36,7 @@ class UsageProblem(TokenboxError):
 
 
 def status_of(error: TokenboxError) -> Exit:
-    from tokenbox.ledger.cap import CostCapError  # noqa: PLC0415  # only once something is wrong
+    from tokenbox.ledger.cap import CostCapError  # only once something is wrong
 
     if isinstance(error, ContextCriticalOverflow):
         return Exit.DOES_NOT_FIT
@@ -56,7 +56,7 @@ def reporting(*, as_json: bool = False) -> Iterator[None]:
 
 def report(error: TokenboxError) -> Exit:
     """Write the message for a person; a terminal also shows what does not fit."""
-    from tokenbox.cli import terminal  # noqa: PLC0415
+    from tokenbox.cli import terminal
 
     if isinstance(error, ContextCriticalOverflow) and terminal.errors_are_seen():
         terminal.show_overflow(error)

@@ -285,7 +285,7 @@ def pack(  # noqa: PLR0913, PLR0917  # one parameter per option
         choices.verify()
         if prover is not None and budget is not None:
             prover.budget_source = "--budget"
-        from tokenbox import folder as packing  # noqa: PLC0415  # only this command reads folders
+        from tokenbox import folder as packing  # only this command reads folders
 
         given = packing.Settings(
             include=tuple(include) if include else None,
@@ -318,7 +318,7 @@ def pack(  # noqa: PLR0913, PLR0917  # one parameter per option
         )
         if not watch:
             return run.once()
-        from tokenbox.cli.watching import watch as watched  # noqa: PLC0415  # rarely asked for
+        from tokenbox.cli.watching import watch as watched  # rarely asked for
 
         watched(lambda: void(run.once()), run.state)
         return Exit.OK
@@ -330,7 +330,7 @@ def void(_: object) -> None:
 
 def _cloned(named: Sequence[str], given: Settings, purpose: Purpose | None, ended: ExitStack) -> str:
     """The folder of a clone of the repository that is named; it lasts until ``ended``."""
-    from tokenbox import folder as packing  # noqa: PLC0415
+    from tokenbox import folder as packing
 
     if len(named) > 1:
         raise UsageProblem("a remote repository is packed alone. Name one URL, and no other path.")
@@ -358,7 +358,7 @@ class _Run:
 
     def state(self) -> object:
         """The files with their sizes and times, but for what is written."""
-        from tokenbox import folder as packing  # noqa: PLC0415
+        from tokenbox import folder as packing
 
         found = packing.survey(self.paths).found
         written = os.path.realpath(self.choices.output or os.devnull)
@@ -372,7 +372,7 @@ class _Run:
 
     def once(self) -> int:
         """Read, choose, write. The exit status."""
-        from tokenbox import folder as packing  # noqa: PLC0415
+        from tokenbox import folder as packing
 
         choices = self.choices
         surveyed = packing.survey(self.paths)
@@ -427,10 +427,10 @@ class _Run:
 def _counts(*, stored: bool) -> AbstractContextManager[CountCache]:
     """What remembers the counts: beyond this process if ``stored``."""
     if stored:
-        from tokenbox.store.stored_counts import StoredCounts, default_folder  # noqa: PLC0415
+        from tokenbox.store.stored_counts import StoredCounts, default_folder
 
         return StoredCounts(default_folder())
-    from tokenbox.tokenizers.cache import CountCache  # noqa: PLC0415
+    from tokenbox.tokenizers.cache import CountCache
 
     return nullcontext(CountCache())
 
@@ -466,7 +466,7 @@ def _render(  # the parts of one run
     prover: Prover | None,
     worth: Worth | None,
 ) -> int:
-    from tokenbox.folder import pack_source  # noqa: PLC0415
+    from tokenbox.folder import pack_source
 
     mode = "xml" if choices.text_format in (Format.JSON, Format.BCP) else choices.text_format.value
     budget = None if choices.check else choices.budget
@@ -485,7 +485,7 @@ def _render(  # the parts of one run
     if choices.text_format is Format.JSON:
         data = json_bytes({**result.to_dict(), "notes": [note.to_dict() for note in source.notes]})
     if choices.copy:
-        from tokenbox.cli.clipboard import copy  # noqa: PLC0415  # rarely asked for
+        from tokenbox.cli.clipboard import copy  # rarely asked for
 
         copy(json_bytes(result.to_dict()) if choices.text_format is Format.JSON else result.text.encode())
     if choices.split is not None:
@@ -502,7 +502,7 @@ def _write_parts(
     result: Pack, counter: Tokenizer, counts: CountCache, choices: PackChoices, mode: str
 ) -> None:
     """The parts of the pack, each in a file of its own: ``pack.1.xml``, ``pack.2.xml``, ..."""
-    from tokenbox.folder import split  # noqa: PLC0415
+    from tokenbox.folder import split
 
     stem, suffix = os.path.splitext(str(choices.output))  # noqa: PTH122
     parts = split(result, counter, choices.split or 0, mode, cache=counts)
@@ -513,8 +513,8 @@ def _write_parts(
 
 
 def _encode(source: Source, choices: PackChoices) -> None:
-    from tokenbox.folder import as_blocks  # noqa: PLC0415
-    from tokenbox.lcp import Compression, encode  # noqa: PLC0415
+    from tokenbox.folder import as_blocks
+    from tokenbox.lcp import Compression, encode
 
     with terminal.progress("summarizing"):
         data = encode(as_blocks(source), compression=Compression.BLOCKS)
@@ -537,7 +537,7 @@ def _outcome(result: Pack, about: str) -> str:
 
 def _report_grammars(source: Source) -> None:
     """The languages whose files are cut at blank lines, because their grammar is not installed."""
-    from tokenbox.content.lenses.definitions import works  # noqa: PLC0415
+    from tokenbox.content.lenses.definitions import works
 
     kinds = Counter(file.kind.outline for file in source.files if file.kind.outline is not None)
     missing = [language for language in sorted(kinds) if not works(language)]
@@ -551,7 +551,7 @@ def _report_grammars(source: Source) -> None:
 
 def _report_notes(notes: Sequence[Note]) -> None:
     """Each kind of note with its first few."""
-    from tokenbox.folder import NoteKind  # noqa: PLC0415
+    from tokenbox.folder import NoteKind
 
     kinds: dict[NoteKind, list[Note]] = {}
     for note in notes:
@@ -569,7 +569,7 @@ def _report_notes(notes: Sequence[Note]) -> None:
 
 
 def _show_tree(source: Source, counter: Tokenizer, counts: CountCache, choices: PackChoices) -> None:
-    from tokenbox.cli.disk_usage import usage_of  # noqa: PLC0415
+    from tokenbox.cli.disk_usage import usage_of
 
     with terminal.progress("counting"):
         usage = usage_of(source, counter, counts)

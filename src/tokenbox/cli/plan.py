@@ -61,7 +61,7 @@ def plan(  # noqa: PLR0913, PLR0917  # one parameter per option
         if as_json and output == STDIN:
             raise UsageProblem("--json and -o - both go to standard output. Name a file for the text.")
         given = request.Given(files or (), messages, document, pack).read()
-        from tokenbox import ctx  # noqa: PLC0415
+        from tokenbox import ctx
 
         config = request.settings(max_ctx, reserve_out, headroom, None)
         with terminal.progress("planning"):

@@ -73,10 +73,10 @@ def show(bundle: Name, folder: Dir = None, as_json: AsJson = False) -> int:
     Example: tokenbox proof show 3fa9
     """
     with reporting(as_json=as_json):
-        from tokenbox.proof.bundle import VOLATILE  # noqa: PLC0415
-        from tokenbox.proof.manifest import read_volatile  # noqa: PLC0415
-        from tokenbox.proof.signing import signers_in  # noqa: PLC0415
-        from tokenbox.proof.verify import MAX_VOLATILE  # noqa: PLC0415
+        from tokenbox.proof.bundle import VOLATILE
+        from tokenbox.proof.manifest import read_volatile
+        from tokenbox.proof.signing import signers_in
+        from tokenbox.proof.verify import MAX_VOLATILE
 
         files, contents = _opened(bundle, folder)
         made = read_volatile(files.read(VOLATILE, MAX_VOLATILE))
@@ -130,8 +130,8 @@ def replay(
     Example: tokenbox proof replay 3fa9 --from prompt.toml
     """
     with reporting(as_json=as_json):
-        from tokenbox.cli.replaying import replayed, texts_of  # noqa: PLC0415
-        from tokenbox.proof.evidence import Kind  # noqa: PLC0415
+        from tokenbox.cli.replaying import replayed, texts_of
+        from tokenbox.proof.evidence import Kind
 
         files, contents = _opened(bundle, folder)
         if contents.manifest.kind is Kind.BATCH:
@@ -159,7 +159,7 @@ def replay(
 
 def _replay_batch(contents: Contents, given: Sequence[str], sample: int | None, *, as_json: bool) -> Exit:
     """Shards of a batch are compiled again from its input, which is given with --from."""
-    from tokenbox.batch.evidence import replay_run  # noqa: PLC0415  # only for batches
+    from tokenbox.batch.evidence import replay_run  # only for batches
 
     if len(given) != 1:
         raise UsageProblem("a batch is replayed from its input: --from INPUT, once.")
@@ -195,7 +195,7 @@ def diff(
     Example: tokenbox proof diff 3fa9 81c0
     """
     with reporting(as_json=as_json):
-        from tokenbox.proof.contents import differences  # noqa: PLC0415
+        from tokenbox.proof.contents import differences
 
         found = differences(_opened(left, folder)[1], _opened(right, folder)[1])
         if as_json:
@@ -224,7 +224,7 @@ def export(
     Example: tokenbox proof export 3fa9 -o proof.tar
     """
     with reporting(as_json=as_json):
-        from tokenbox.proof.archive import archived, entries  # noqa: PLC0415
+        from tokenbox.proof.archive import archived, entries
 
         if output is None and (as_json or terminal.is_seen()):
             raise UsageProblem("an archive is not text. Name a file with -o, or use a pipe.")
@@ -241,13 +241,13 @@ def export(
 
 
 def _verified(files: Files, bundle_id: str) -> Manifest:
-    from tokenbox.proof.verify import verify as verified  # noqa: PLC0415
+    from tokenbox.proof.verify import verify as verified
 
     return verified(files, bundle_id, trusted_keys())
 
 
 def _opened(name: str, folder: str | None) -> tuple[Files, Contents]:
-    from tokenbox.proof.contents import read_contents  # noqa: PLC0415
+    from tokenbox.proof.contents import read_contents
 
     files, bundle_id = found(name, folder)
     return files, read_contents(files, _verified(files, bundle_id))
@@ -354,6 +354,6 @@ def _records(inputs: Sequence[Record], decisions: Sequence[Record]) -> Iterator[
 
 def _pairs(record: Record) -> str:
     """``name value`` for each field, after a space."""
-    from tokenbox.proof.manifest import leaves  # noqa: PLC0415
+    from tokenbox.proof.manifest import leaves
 
     return "".join(f" {name} {value}," for name, value in leaves(record)).rstrip(",")

@@ -52,7 +52,7 @@ def keygen(
     Example: tokenbox proof keygen ~/.config/tokenbox/proof.key
     """
     with reporting(as_json=as_json):
-        from tokenbox.store.key_files import PUBLIC, write_key  # noqa: PLC0415  # only with signatures
+        from tokenbox.store.key_files import PUBLIC, write_key  # only with signatures
 
         key = write_key(Path(file).expanduser())
         if as_json:
@@ -76,9 +76,9 @@ def sign(
     Example: tokenbox proof sign 3fa9 --key proof.key
     """
     with reporting(as_json=as_json):
-        from tokenbox.proof.verify import verify as verified  # noqa: PLC0415
-        from tokenbox.store.bundles import sign_bundle  # noqa: PLC0415
-        from tokenbox.store.key_files import read_signer  # noqa: PLC0415
+        from tokenbox.proof.verify import verify as verified
+        from tokenbox.store.bundles import sign_bundle
+        from tokenbox.store.key_files import read_signer
 
         if Path(bundle).is_file():
             raise UsageProblem("an archive is not signed. Sign the bundle in its store, then export it.")
@@ -132,8 +132,8 @@ def verify(  # noqa: PLR0913, PLR0917  # one parameter per option
     Example: tokenbox proof verify --log --key proof.key.pub
     """
     with reporting(as_json=as_json):
-        from tokenbox.proof.errors import BundleInvalid  # noqa: PLC0415
-        from tokenbox.proof.verify import verify as verified  # noqa: PLC0415
+        from tokenbox.proof.errors import BundleInvalid
+        from tokenbox.proof.verify import verify as verified
 
         keys, store = _public_keys(key), store_in(folder)
         older = _public_keys(retired) if retired else None
@@ -182,7 +182,7 @@ def checkpoint(output: Output = None, folder: Dir = None) -> int:
     Example: tokenbox proof checkpoint -o checkpoint.json
     """
     with reporting():
-        from tokenbox.proof.errors import LogInvalid  # noqa: PLC0415
+        from tokenbox.proof.errors import LogInvalid
 
         latest = max(store_in(folder).log.checkpoints(), key=lambda one: one[0].size, default=None)
         if latest is None:
@@ -216,13 +216,13 @@ def _deliver(data: bytes, output: str | None) -> None:
 def _public_keys(given: Sequence[str] | None) -> list[PublicKey] | None:
     if not given:
         return trusted_keys()
-    from tokenbox.store.key_files import read_public  # noqa: PLC0415  # only with signatures
+    from tokenbox.store.key_files import read_public  # only with signatures
 
     return [read_public(Path(name)) for name in given]
 
 
 def _inclusion(file: str, bundles: Sequence[str] | None, keys: object) -> Inclusion:
-    from tokenbox.store import bundle_log  # noqa: PLC0415
+    from tokenbox.store import bundle_log
 
     if bundles is None or len(bundles) != 1 or keys is None:
         raise UsageProblem("--inclusion is about one bundle, and needs --key.")
@@ -240,7 +240,7 @@ def _log_problems(
     kept: Sequence[str],
     retired: Sequence[PublicKey],
 ) -> list[BundleInvalid]:
-    from tokenbox.store.bundle_log import verify_log  # noqa: PLC0415
+    from tokenbox.store.bundle_log import verify_log
 
     store = store_in(folder)
     elsewhere = [(name, read_bytes(name)) for name in kept]
@@ -249,8 +249,8 @@ def _log_problems(
 
 def _before(store: Bundles, keys: Sequence[PublicKey] | None, threshold: int) -> frozenset[str]:
     """The bundles that retired keys may have signed; none where the log cannot be read, which is told."""
-    from tokenbox.proof.errors import LogInvalid  # noqa: PLC0415
-    from tokenbox.store.bundle_log import entered_before  # noqa: PLC0415
+    from tokenbox.proof.errors import LogInvalid
+    from tokenbox.store.bundle_log import entered_before
 
     try:
         return entered_before(store.log, keys or (), threshold)

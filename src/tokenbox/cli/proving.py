@@ -61,7 +61,7 @@ class Prover:
         self._problem: TokenboxError | None = None
 
     def __call__(self, evidence: Evidence) -> None:
-        from tokenbox.store.bundles import Bundles  # noqa: PLC0415  # only with --proof
+        from tokenbox.store.bundles import Bundles  # only with --proof
 
         if self.budget_source is not None:
             tokens = replace(evidence.budget.tokens, source=self.budget_source)
@@ -85,8 +85,8 @@ def bundles_folder(named: str | None) -> Path:
 
     A ``.tokenbox`` of its own in a folder of a project would hide the project's settings there.
     """
-    from tokenbox.config import find_project  # noqa: PLC0415
-    from tokenbox.store.bundles import FOLDER  # noqa: PLC0415
+    from tokenbox.config import find_project
+    from tokenbox.store.bundles import FOLDER
 
     if named is not None:
         return Path(named)
@@ -107,7 +107,7 @@ def proving(*, proof: bool | None, texts: bool | None, folder: str | None) -> It
     """
     prover = None
     if proof is not False:
-        from tokenbox.config import load  # noqa: PLC0415
+        from tokenbox.config import load
 
         settings = load()
         if asks_for_proof(proof=proof, texts=texts, folder=folder) or settings.value("proof.write") is True:
@@ -122,7 +122,7 @@ def proving(*, proof: bool | None, texts: bool | None, folder: str | None) -> It
 
 
 def store_in(folder: str | None) -> Bundles:
-    from tokenbox.store.bundles import Bundles  # noqa: PLC0415
+    from tokenbox.store.bundles import Bundles
 
     return Bundles(bundles_folder(folder))
 
@@ -135,7 +135,7 @@ def say_there_are_none(store: Bundles) -> None:
 
 def found(name: str, folder: str | None) -> tuple[Files, str]:
     """The bundle that was named, and the id it should have."""
-    from tokenbox.store.bundles import BundleNotFound, open_bundle  # noqa: PLC0415
+    from tokenbox.store.bundles import BundleNotFound, open_bundle
 
     store = store_in(folder)
     if not _ID.fullmatch(name):
@@ -155,20 +155,20 @@ def found(name: str, folder: str | None) -> tuple[Files, str]:
 
 def signers_of(settings: Config) -> list[SigningKey]:
     """The key of the settings that signs proofs. Raises ``KeyInvalid`` and ``ConfigError``."""
-    from tokenbox.config.trust import own_paths  # noqa: PLC0415  # only with proof
-    from tokenbox.store.key_files import read_signer  # noqa: PLC0415
+    from tokenbox.config.trust import own_paths  # only with proof
+    from tokenbox.store.key_files import read_signer
 
     return [read_signer(path) for path in own_paths(settings.setting("proof.sign_with"))]
 
 
 def trusted_keys() -> list[PublicKey] | None:
     """The public keys of the settings: one of them must have signed. None if any bundle will do."""
-    from tokenbox.config import load  # noqa: PLC0415  # only for bundles that are read
-    from tokenbox.config.trust import own_paths  # noqa: PLC0415
+    from tokenbox.config import load  # only for bundles that are read
+    from tokenbox.config.trust import own_paths
 
     paths = own_paths(load().setting("proof.trusted"))
     if not paths:
         return None
-    from tokenbox.store.key_files import read_public  # noqa: PLC0415  # only with signatures
+    from tokenbox.store.key_files import read_public  # only with signatures
 
     return [read_public(path) for path in paths]

@@ -52,7 +52,7 @@ def texts_of(files: Files, manifest: Manifest, given: Sequence[str]) -> Texts:
             _add_file(texts, file)
     packed = [path for path in given if not path.endswith(_PACK)]
     if manifest.kind is Kind.BLOCKS and packed:
-        from tokenbox.folder import as_blocks, read, survey  # noqa: PLC0415
+        from tokenbox.folder import as_blocks, read, survey
 
         source = read(survey(packed))
         texts.add_blocks(as_blocks(source))
@@ -62,8 +62,8 @@ def texts_of(files: Files, manifest: Manifest, given: Sequence[str]) -> Texts:
 
 def _packed_again(source: Source, manifest: Manifest) -> Sequence[Block]:
     """The blocks of the pack that the bundle is of, if it had no query."""
-    from tokenbox.folder import pack_source  # noqa: PLC0415
-    from tokenbox.tokenizers import registry  # noqa: PLC0415
+    from tokenbox.folder import pack_source
+    from tokenbox.tokenizers import registry
 
     options: Any = manifest.predicate["arguments"]
     budget: Any = manifest.predicate["budget"]
@@ -77,15 +77,15 @@ def _packed_again(source: Source, manifest: Manifest) -> Sequence[Block]:
 
 def replayed(contents: Contents, texts: Texts, tokenizer: str | None) -> Replay:
     """The recorded call, made again. Raises :class:`ReplayImpossible`."""
-    from tokenbox.proof.replay import replay  # noqa: PLC0415  # which loads every function that is recorded
+    from tokenbox.proof.replay import replay  # which loads every function that is recorded
 
     if contents.manifest.predicate["function"] == GATEWAY_NAME:
         try:
-            from tokenbox.gateway.evidence import GATEWAY  # noqa: PLC0415
+            from tokenbox.gateway.evidence import GATEWAY
         except ImportError:
             raise MissingExtra.of("replaying what a gateway decided", "gateway") from None
         return replay(contents, texts, tokenizer, {GATEWAY.name: GATEWAY})
-    from tokenbox.tokenizers import registry  # noqa: PLC0415
+    from tokenbox.tokenizers import registry
 
     return replay(contents, texts, None if tokenizer is None else registry.get(tokenizer))
 
@@ -105,7 +105,7 @@ def _add_file(texts: Texts, path: str) -> None:
     if Path(path).suffix.lower() == _JSON and _add_messages(texts, data):
         return
     if Path(path).suffix.lower() in _DOCUMENTS:
-        from tokenbox.documents import read_document  # noqa: PLC0415
+        from tokenbox.documents import read_document
 
         try:
             document = read_document(path)
@@ -118,8 +118,8 @@ def _add_file(texts: Texts, path: str) -> None:
 
 def _add_messages(texts: Texts, data: bytes) -> bool:
     """The messages of a list or of a request, and its tools, if that is what the file has."""
-    from tokenbox.content.message import check_messages  # noqa: PLC0415
-    from tokenbox.proof.of_messages import message_texts  # noqa: PLC0415
+    from tokenbox.content.message import check_messages
+    from tokenbox.proof.of_messages import message_texts
 
     try:
         value: Any = json.loads(data)

@@ -78,7 +78,7 @@ class Given:
 
     def read(self) -> Read:
         """The chunks. Raises :class:`UsageProblem` where there is not just one kind of them."""
-        from tokenbox.policy import read_chunks  # noqa: PLC0415
+        from tokenbox.policy import read_chunks
 
         asked = {
             "FILE": bool(self.files),
@@ -96,15 +96,15 @@ class Given:
         if self.messages is not None:
             return _read_messages(self.messages)
         if self.pack is not None:
-            from tokenbox.lcp import decode  # noqa: PLC0415
+            from tokenbox.lcp import decode
 
             return Read(read_chunks(decode(read_bytes(self.pack)).blocks))
         if self.document is not None:
-            from tokenbox.documents import read_document  # noqa: PLC0415
+            from tokenbox.documents import read_document
 
             document = read_document(self.document)
             return Read(read_chunks(document.sections, document.separator))
-        from tokenbox.content.section import Section  # noqa: PLC0415
+        from tokenbox.content.section import Section
 
         texts = _texts(list(dict.fromkeys(self.files)))
         return Read(read_chunks([Section(name, text, shrink=1) for name, text in texts]))
@@ -114,7 +114,7 @@ def settings(
     max_ctx: str | None, reserve_out: str | None, headroom: str | None, strategy: str | None
 ) -> Config:
     """The settings of the folder, with what the flags say before them."""
-    from tokenbox.config import load  # noqa: PLC0415
+    from tokenbox.config import load
 
     return load(
         flags={
@@ -157,7 +157,7 @@ def _texts(names: Sequence[str]) -> list[tuple[str, str]]:
 
 def _read_messages(name: str) -> Read:
     """A JSON file of messages: a list of them, or a request as a server takes it."""
-    from tokenbox.policy import read_chunks  # noqa: PLC0415
+    from tokenbox.policy import read_chunks
 
     shown = "standard input" if name == STDIN else name
     try:

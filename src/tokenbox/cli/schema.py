@@ -25,9 +25,9 @@ def schema(
     Example: tokenbox schema tokenbox.count/1
     """
     with reporting():
-        from tokenbox.batch.summary import summary_schema  # noqa: PLC0415
-        from tokenbox.cli.records import RECORDS, schema_of  # noqa: PLC0415
-        from tokenbox.documents import layout_schema, result_schema  # noqa: PLC0415
+        from tokenbox.batch.summary import summary_schema
+        from tokenbox.cli.records import RECORDS, schema_of
+        from tokenbox.documents import layout_schema, result_schema
 
         of_files = {"layout": layout_schema, "result": result_schema, "batch": summary_schema}
         also = {f"{PREFIX}layout/1": result_schema, f"{PREFIX}batch.summary/1": summary_schema}

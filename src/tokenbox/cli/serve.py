@@ -65,10 +65,10 @@ def serve(  # noqa: PLR0913, PLR0917  # one parameter per option
     Example: tokenbox serve --upstream http://127.0.0.1:8080
     """
     with reporting():
-        from tokenbox.gateway.configured import settings_from  # noqa: PLC0415  # what serving needs is heavy
+        from tokenbox.gateway.configured import settings_from  # what serving needs is heavy
 
         with gateway_extra():
-            from tokenbox.gateway.run import run  # noqa: PLC0415
+            from tokenbox.gateway.run import run
 
         flags = {
             "gateway.host": host,

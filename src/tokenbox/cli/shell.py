@@ -47,8 +47,8 @@ def shell(
     Example: tokenbox shell --endpoint http://127.0.0.1:8080
     """
     with reporting():
-        from tokenbox.cli import screens  # noqa: PLC0415  # on use: it is the heaviest command
-        from tokenbox.shell.build import Options, begin  # noqa: PLC0415
+        from tokenbox.cli import screens  # on use: it is the heaviest command
+        from tokenbox.shell.build import Options, begin
 
         on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
         screen = screens.TerminalScreen() if on_terminal else screens.PipeScreen()
@@ -63,7 +63,7 @@ def shell(
 
 def configured(model: str | None, budget: int | None, system: str | None) -> Config:
     """The settings, with those of the command line. Raises ``ConfigError``."""
-    from tokenbox.config import load  # noqa: PLC0415
+    from tokenbox.config import load
 
     flags = {"model": model, "shell.token_budget": budget, "shell.system": system}
     return load(Path.cwd(), os.environ, flags)
@@ -71,12 +71,12 @@ def configured(model: str | None, budget: int | None, system: str | None) -> Con
 
 def world(*, keep: bool) -> Environment:
     """This process: its folder, environment, clock, and the places of the user's data."""
-    import platformdirs  # noqa: PLC0415
+    import platformdirs
 
-    from tokenbox.shell.build import Environment  # noqa: PLC0415
+    from tokenbox.shell.build import Environment
 
     def open_store():  # type: ignore[no-untyped-def]  # noqa: ANN202  # its type takes half a second
-        from tokenbox.store.stores import open_store as opened  # noqa: PLC0415
+        from tokenbox.store.stores import open_store as opened
 
         return opened()
 
@@ -101,15 +101,15 @@ def _folder() -> str:
 
 def _talk(session: Session) -> None:
     """On a terminal, with a line editor."""
-    import platformdirs  # noqa: PLC0415
+    import platformdirs
 
     try:
-        from tokenbox.shell.editor import Editor  # noqa: PLC0415  # on use: it needs an extra
+        from tokenbox.shell.editor import Editor  # on use: it needs an extra
     except ImportError:
         raise MissingExtra.of("the shell on a terminal", "shell") from None
 
-    from tokenbox.shell.commands import completions  # noqa: PLC0415  # on use
-    from tokenbox.shell.loop import take  # noqa: PLC0415  # on use
+    from tokenbox.shell.commands import completions  # on use
+    from tokenbox.shell.loop import take  # on use
 
     history = platformdirs.user_state_path("tokenbox", appauthor=False) / "shell_history"
     editor = Editor(
@@ -140,7 +140,7 @@ def first_line(text: str) -> tuple[str, str]:
 
 
 def _greeting(session: Session) -> str:
-    from tokenbox.__about__ import __version__  # noqa: PLC0415
+    from tokenbox.__about__ import __version__
 
     target = session.models.target
     talks = f"{session.models.label} at {target.endpoint}" if target.endpoint else "no model to talk to yet"
@@ -149,7 +149,7 @@ def _greeting(session: Session) -> str:
 
 def _read(session: Session) -> None:
     """In a pipe: line after line; one that ends with a backslash goes on in the next."""
-    from tokenbox.shell.loop import take  # noqa: PLC0415  # on use
+    from tokenbox.shell.loop import take  # on use
 
     for line in _lines():
         take(session, line)

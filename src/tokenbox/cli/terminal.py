@@ -74,7 +74,7 @@ def show(lines: Sequence[Line]) -> None:
 
 def show_overflow(error: ContextCriticalOverflow) -> None:
     """The critical sections against the budget, on standard error."""
-    from tokenbox.render.explain import overflow_picture  # noqa: PLC0415
+    from tokenbox.render.explain import overflow_picture
 
     _colour(overflow_picture(error, width(), charset(sys.stderr)), sys.stderr)
 
@@ -137,8 +137,8 @@ class _Meter:
         self._bar: Progress | None = None
 
     def start(self) -> None:
-        from rich.console import Console  # noqa: PLC0415
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn  # noqa: PLC0415
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
         with self._lock, suppress(OSError):
             if self._ended:
@@ -166,8 +166,8 @@ class _Meter:
 
 
 def _colour(lines: Sequence[Line], stream: TextIO) -> None:
-    from rich.console import Console  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from rich.console import Console
+    from rich.text import Text
 
     # Rich respects NO_COLOR and TERM. The lines have their width already, so nothing is wrapped or cropped.
     console = Console(file=stream, highlight=False, soft_wrap=True)

@@ -20,7 +20,7 @@ def tokenizers(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.
     Example: tokenbox tokenizers
     """
     with reporting(as_json=as_json):
-        from tokenbox.tokenizers import registry  # noqa: PLC0415
+        from tokenbox.tokenizers import registry
 
         entries = registry.available()
         if as_json:

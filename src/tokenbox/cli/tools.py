@@ -44,7 +44,7 @@ def tools(
     Example: tokenbox tools request.json --model gpt-4o
     """
     with reporting(as_json=as_json):
-        from tokenbox.conversation.tools import ALL_SHORTENINGS, Shortening, shorten_tools, tool_costs  # noqa: PLC0415
+        from tokenbox.conversation.tools import ALL_SHORTENINGS, Shortening, shorten_tools, tool_costs
 
         given, named, messages = _tools(file)
         counter = model or named
