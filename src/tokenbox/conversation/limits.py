@@ -28,8 +28,10 @@ def limits(
     turns = _whole("max_turns", max_turns, at_least=1, unit="exchanges")
     tokens = _whole("the token budget", budget, at_least=0, unit="tokens")
     eagerness = eagerness_of(low_water)
-    if eagerness is not None:
+    if eagerness:
         return Limits(turns, tokens, tokens or 0, eagerness, allowed, kept)
+    if eagerness is not None:  # nothing is saved by going further than one must
+        low_water = 1
     try:
         fraction = exact_weight(low_water)
     except (TypeError, ValueError) as error:
