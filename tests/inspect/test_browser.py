@@ -162,7 +162,10 @@ def test_the_slider_shows_the_very_layout_of_a_budget(
               row.querySelector('.figures').lastChild.textContent.replaceAll(',', '')])""",
     )
     expected = tokenbox.layout(sections(), budget, "o200k_base", policy="degrade")
-    assert shown == [[one.id, one.decision.value, str(one.size)] for one in expected.sections]
+    named = [one.id.replace("\u202e", "\\u202e") for one in expected.sections]  # a name shows its controls
+    assert shown == [
+        [name, one.decision.value, str(one.size)] for name, one in zip(named, expected.sections, strict=True)
+    ]
     assert said.startswith(f"{expected.total:,} of {budget:,} tokens, {budget - expected.total:,} free")
     assert "Laid out, not interpolated." in said
 
