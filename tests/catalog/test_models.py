@@ -143,6 +143,8 @@ def test_the_nearest_names(wrong: str, right: str) -> None:
         ("gpt-4.1-mini", "o200k_base"),
         ("gpt-oss:20b", "o200k_base"),
         ("gpt-50", None),
+        ("gpt-5o", None),
+        ("gpt-4z", None),
         ("gpt-6-sol", None),  # no source says yet
         ("deepseek-r1-distill-llama-70b", "llama3-bpe"),
         ("deepseek-r1-distill-qwen-7b", "qwen2-bpe"),

@@ -195,7 +195,7 @@ def test_12_capabilities_give_window_output_and_tokenizer(run: CommandLine) -> N
     assert found.max_output_tokens == 16_384
     assert found.tokenizer_name == "o200k_base"
     assert next(one for one in ctx.capabilities() if one.id == "tiny").context_window == 100
-    (record,) = [one for one in said(run("models", "gpt-4o", "--json")) if one["id"] == "gpt-4o"]
+    (record,) = [one for one in said(run("models", "gpt-4o", "--json"))["models"] if one["id"] == "gpt-4o"]
     assert "128000" in json.dumps(record)
 
 

@@ -206,5 +206,7 @@ def test_keys_in_files(tmp_path: Path) -> None:
         read_public(tmp_path / "none")
     with pytest.raises(KeyInvalid, match="not a regular file"):
         read_public(Path(os.devnull))
+    write_key(tmp_path / "new" / "key")
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
     with pytest.raises(KeyInvalid, match="cannot be written"):
-        write_key(tmp_path / "no" / "folder")
+        write_key(Path(os.devnull) / "folder" / "key")

@@ -137,8 +137,8 @@ def test_a_word_piece_vocabulary_has_no_cuts(tmp_path: Path) -> None:
         (b"{", "not whole JSON"),
         (b"{}", "neither"),
         (b'{"model": []}', "neither"),
-        (b'{"model": {}}', "no usable tokenizer"),
-        (b'{"model": {"type": "BPE", "vocab": {}, "merges": [["a", "b"]]}}', "no usable tokenizer"),
+        (b'{"model": {}}', "not a usable tokenizer"),
+        (b'{"model": {"type": "BPE", "vocab": {}, "merges": [["a", "b"]]}}', "not a usable tokenizer"),
         (b'{"model": {"type": "BPE", "dropout": 0.1, "vocab": {}, "merges": []}}', "random"),
         (b'{"model": "\xff"}', "not UTF-8"),
         (b'{"a":' * 100_000, "not whole JSON"),
@@ -441,7 +441,7 @@ def test_user_defined_tokens_of_a_gguf_are_found_the_longest_first(trained: Any,
         ({"tokenizer.ggml.pre": 5}, "splits text by 5"),
         ({"tokenizer.ggml.tokens": ["a", "b"]}, "have no token"),
         ({"tokenizer.ggml.tokens": 7}, "has no tokenizer.ggml.tokens"),
-        ({"tokenizer.ggml.merges": ["no such"]}, "no usable tokenizer"),
+        ({"tokenizer.ggml.merges": ["no such"]}, "not a usable tokenizer"),
         ({"tokenizer.ggml.token_type": [1]}, "does not fit"),
     ],
 )
@@ -505,9 +505,9 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
     fails(tmp_path, "a directory")
     fails(tmp_path / "none.json", "does not exist")
     (tmp_path / "text.txt").write_text("hello")
-    fails(tmp_path / "text.txt", "no vocabulary we can read")
+    fails(tmp_path / "text.txt", "not a vocabulary we can read")
     (tmp_path / "empty").write_bytes(b"")
-    fails(tmp_path / "empty", "no vocabulary we can read")
+    fails(tmp_path / "empty", "not a vocabulary we can read")
     (tmp_path / "x.tiktoken").write_bytes(b"\x00\xff" * 100)
     fails(tmp_path / "x.tiktoken", "line 1", pattern="gpt2")
     os.mkfifo(tmp_path / "pipe")

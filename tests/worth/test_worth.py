@@ -201,3 +201,9 @@ def test_the_path_of_an_installed_copy_names_the_longest_path_it_ends_with() -> 
     assert worths[2] > max(worths[0], worths[1], worths[3])
     copy = Relevance([Document(path, b"") for path in paths[:2]], read_query("at /x/lib/router/index.js:3"))
     assert copy.document(1) > copy.document(0)
+
+
+def test_a_lone_surrogate_in_a_query_is_no_word_and_no_error() -> None:
+    assert [word.text for word in read_query("parse \ud800 config").words] == [
+        word.text for word in read_query("parse ? config").words
+    ]

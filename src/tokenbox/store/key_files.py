@@ -29,7 +29,8 @@ def write_key(path: Path) -> PublicKey:
     private, public = new_key()
     public_path = path.with_name(path.name + PUBLIC)
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not path.parent.is_dir():
+            path.parent.mkdir(mode=0o700, parents=True)
         _write_new(path, private, OWN)
         try:
             _write_new(public_path, public, 0o644)

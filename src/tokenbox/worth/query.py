@@ -88,7 +88,7 @@ def read_query(text: str) -> Query:
 
     Its first line is its title.
     """
-    read = _NO_NAME.sub(" ", known(text))
+    read = _NO_NAME.sub(" ", known(text.encode("utf-8", "replace").decode()))  # re2 takes no lone surrogate
     read = _BACKSLASHED.sub(lambda match: match[0].replace("\\", "/"), read)
     title, _, body = _NOISE.sub("", read).strip().partition("\n")
     if _TRACEBACK.match(title):
