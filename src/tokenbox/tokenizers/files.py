@@ -110,7 +110,7 @@ def _read(file: Path, shown: str, limit: int) -> bytes:
     """The first ``limit`` bytes. Not of a device or a pipe, which may have no end."""
     try:
         if file.exists() and not file.is_file():
-            what = "a directory" if file.is_dir() else "no regular file"
+            what = "a directory" if file.is_dir() else "not a regular file"
             raise VocabularyError(f"{shown} is {what}. Give the vocabulary file itself.")
         with file.open("rb") as stream:
             return stream.read(limit)
