@@ -12,9 +12,14 @@ import re
 import sys
 from functools import reduce
 from importlib import import_module
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tokenbox.errors import CodeNotAllowed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tokenbox.errors import TokenboxError
 
 _NAMED: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _allowed: set[str] = set()
@@ -41,16 +46,21 @@ def allowed() -> frozenset[str]:
     return frozenset(_allowed)
 
 
-def load(name: str, group: str) -> object | None:
+def load(name: str, group: str, failed: Callable[[str], TokenboxError]) -> object | None:
     """What the name stands for: an object of a module, or an entry point of ``group``; None if there is none.
 
-    Raises :class:`CodeNotAllowed`, and whatever the module raises when it is imported.
+    Raises :class:`CodeNotAllowed`, and what ``failed`` makes of a message where it cannot be imported.
     """
-    if is_code(name):
-        if name not in _allowed:
-            raise CodeNotAllowed.of(name)
-        module, _, path = name.partition(":")
-        return reduce(getattr, path.split("."), import_module(module))
-    from importlib.metadata import entry_points  # noqa: PLC0415  # 20 ms, for a name that is not built in
+    if is_code(name) and name not in _allowed:
+        raise CodeNotAllowed.of(name)
+    try:
+        if is_code(name):
+            module, _, path = name.partition(":")
+            return reduce(getattr, path.split("."), import_module(module))
+        from importlib.metadata import entry_points  # noqa: PLC0415  # 20 ms, for a name that is not built in
 
-    return next((point.load() for point in entry_points(group=group, name=name)), None)
+        return next((point.load() for point in entry_points(group=group, name=name)), None)
+    except Exception as error:
+        raise failed(
+            f"{name} cannot be imported: {type(error).__name__}: {error}. Is its folder on PYTHONPATH?"
+        ) from error

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from tokenbox import named_code
-from tokenbox.errors import CodeNotAllowed, TokenboxError
+from tokenbox.errors import TokenboxError
 from tokenbox.policy.errors import StrategyFailed, UnknownStrategy
 from tokenbox.tokenizers.cache import text_digest
 
@@ -231,16 +231,7 @@ def strategy_of(value: object) -> str | Strategy | None:
 
 
 def _loaded(name: str) -> object:
-    try:
-        found = named_code.load(name, GROUP)
-    except CodeNotAllowed:
-        raise
-    except Exception as error:
-        raise StrategyFailed(
-            f"the strategy {name} cannot be imported: {type(error).__name__}: {error}. Is its folder on "
-            "PYTHONPATH?",
-            strategy=name,
-        ) from error
+    found = named_code.load(name, GROUP, lambda why: StrategyFailed(f"the strategy {why}", strategy=name))
     if found is None:
         from importlib.metadata import entry_points  # noqa: PLC0415  # 20 ms, for a name that there is not
 

@@ -12,7 +12,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from tokenbox import named_code
-from tokenbox.errors import CodeNotAllowed, InvalidTokenizer, TokenboxError, TokenizerError, UnknownTokenizer
+from tokenbox.errors import InvalidTokenizer, TokenboxError, TokenizerError, UnknownTokenizer
 from tokenbox.integers import whole
 from tokenbox.tokenizers.protocol import BaseTokenizer, Tokenizer, TokenizerIdentity
 
@@ -100,22 +100,16 @@ def _own(name: str) -> Tokenizer | None:
     """A user's tokenizer by name; None if no tokenizer has that name."""
     if name in _imported:
         return _imported[name]
+    found = named_code.load(
+        name, ENTRY_POINTS, lambda why: InvalidTokenizer(f"the tokenizer {why}", name=name)
+    )
+    if found is None:
+        return None
+    named = callable(found) and not isinstance(found, Tokenizer)
     try:
-        found = named_code.load(name, ENTRY_POINTS)
-        if found is None:
-            return None
-        named = callable(found) and not isinstance(found, Tokenizer)
         made = CallableTokenizer(found, name) if named else as_tokenizer(found)  # type: ignore[arg-type]  # it checks
-    except CodeNotAllowed:
-        raise
     except TokenizerError as error:
         raise InvalidTokenizer(f"{name} is not a tokenizer: {error.message}", name=name) from error
-    except Exception as error:
-        raise InvalidTokenizer(
-            f"the tokenizer {name} cannot be imported: {type(error).__name__}: {error}. Is its folder on "
-            "PYTHONPATH?",
-            name=name,
-        ) from error
     return _imported.setdefault(name, made)
 
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol, cast
 
 from tokenbox import named_code
-from tokenbox.errors import CodeNotAllowed, TokenboxError
+from tokenbox.errors import TokenboxError
 from tokenbox.worth.fixed import SCALE
 
 if TYPE_CHECKING:
@@ -89,16 +89,7 @@ def scorer_of(value: object) -> Scorer:
 
 
 def _loaded(name: str) -> object:
-    try:
-        found = named_code.load(name, GROUP)
-    except CodeNotAllowed:
-        raise
-    except Exception as error:
-        raise ScorerProblem(
-            f"the scorer {name} cannot be imported: {type(error).__name__}: {error}. Is its folder on "
-            "PYTHONPATH?",
-            scorer=name,
-        ) from error
+    found = named_code.load(name, GROUP, lambda why: ScorerProblem(f"the scorer {why}", scorer=name))
     if found is None:
         raise ScorerProblem(
             f"no scorer is called {name!r}. Name a function of yours as module:function.", scorer=name
