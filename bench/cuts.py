@@ -7,12 +7,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tokenbox.engine.reduction import enforce
-from tokenbox.engine.window import Kind, Limits, Window
+from tokenbox.engine.window import ItemKind, Window, WindowLimits
 
 if TYPE_CHECKING:
     from session import Prompts, Session
 
-KINDS = {"system": Kind.FIXED, "user": Kind.USER, "tool": Kind.RESULT}
+KINDS = {"system": ItemKind.FIXED, "user": ItemKind.USER, "tool": ItemKind.RESULT}
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Numbers:
     """``sizes`` of the messages; a run of tool results counts as its last message. ``base``: what primes."""
 
     sizes: list[int]
-    kinds: list[Kind]
+    kinds: list[ItemKind]
     calls: list[int]
     """How many results a message's calls wait for."""
     requests: list[int]
@@ -42,7 +42,7 @@ class Numbers:
         sizes = [0 if here and after else next(runs) for here, after in pairwise(is_tool)]
         calls = [len(message.get("tool_calls", ())) for message in messages]
         kinds = [
-            KINDS.get(message["role"], Kind.CALL if waiting else Kind.ANSWER)
+            KINDS.get(message["role"], ItemKind.CALL if waiting else ItemKind.ANSWER)
             for message, waiting in zip(messages, calls, strict=True)
         ]
         return cls(sizes, kinds, calls, session.requests, len(prompts.priming))
@@ -57,7 +57,7 @@ class Numbers:
         return made
 
 
-def play(numbers: Numbers, limits: Limits) -> Point:
+def play(numbers: Numbers, limits: WindowLimits) -> Point:
     """The session under tokenbox's window."""
     window, call, taken = Window(numbers.base), 0, 0
     again, context = 0, 0
@@ -65,9 +65,11 @@ def play(numbers: Numbers, limits: Limits) -> Point:
         new = 0
         for number in range(taken, request):
             kind, size = numbers.kinds[number], numbers.sizes[number]
-            if kind is Kind.CALL:
+            if kind is ItemKind.CALL:
                 call = number
-            window.append(kind, size, calls=numbers.calls[number], call=call if kind is Kind.RESULT else None)
+            window.append(
+                kind, size, calls=numbers.calls[number], call=call if kind is ItemKind.RESULT else None
+            )
             new += size
         taken = request
         if enforce(window, limits):
@@ -86,7 +88,7 @@ def best(numbers: Numbers, budget: int, price: float) -> Point:
     ends = [0, *numbers.ends]
     system = numbers.sizes[0]
     fixed = numbers.base + system
-    starts = [ends[i] for i, kind in enumerate(numbers.kinds) if kind is Kind.USER]
+    starts = [ends[i] for i, kind in enumerate(numbers.kinds) if kind is ItemKind.USER]
     costs: dict[int, tuple[float, int, int]] = {0: (0.0, 0, 0)}
     taken, last = system, 0
     for request in numbers.requests:

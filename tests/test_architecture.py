@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -79,3 +80,12 @@ def test_the_reference_is_what_the_code_says_whatever_the_hash_seed() -> None:
             check=False,
         )
         assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_a_name_of_a_class_stands_for_one_thing() -> None:
+    places: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tokenbox.folder import Options, pack_source
+from tokenbox.folder import PackOptions, pack_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ CHUNK = 40
 
 def packed(source: Source, query: str | None, budget: int, counter: Tokenizer, cache: CountCache) -> str:
     """tokenbox pack --budget N --query TEXT."""
-    return pack_source(source, counter, budget, options=Options(query), cache=cache).text
+    return pack_source(source, counter, budget, options=PackOptions(query), cache=cache).text
 
 
 def bm25_chunks(source: Source, query: str | None, budget: int, counter: Tokenizer, cache: CountCache) -> str:

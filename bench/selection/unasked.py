@@ -26,7 +26,7 @@ from tests.compose.independent import encoding
 from tokenbox.content.blocks import CodeBlock, DocumentBlock
 from tokenbox.content.lenses.definitions import definitions
 from tokenbox.content.lenses.languages import BY_NAME
-from tokenbox.folder import Options, pack_source
+from tokenbox.folder import PackOptions, pack_source
 from tokenbox.folder.pieces import works
 from tokenbox.tokenizers import registry
 from tokenbox.tokenizers.cache import CountCache
@@ -83,7 +83,7 @@ def main() -> None:
         size = sum(len(file.text or b"") for file in source.files if file.prior.name == "source") // 4
         row = []
         for budget in BUDGETS:
-            pack = pack_source(source, counter, budget, options=Options(), cache=cache)
+            pack = pack_source(source, counter, budget, options=PackOptions(), cache=cache)
             total = len(judge.encode_ordinary(pack.text))
             if total > budget:
                 raise SystemExit(f"over {budget} in {name}")

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tokenbox.conversation.record import Fitted
     from tokenbox.engine.result import Policy
     from tokenbox.errors import ContextCriticalOverflow
-    from tokenbox.folder import Pack
+    from tokenbox.folder import PackedFolder
     from tokenbox.models import Counters
     from tokenbox.proof.evidence import Sink
     from tokenbox.tokenizers.cache import CountCache
@@ -342,7 +342,7 @@ def pack(  # noqa: PLR0913  # each is an option of its own
     scorer: Scorer | str | None = None,
     cache: CountCache | None = None,
     proof: Sink | None = None,
-) -> Pack:
+) -> PackedFolder:
     """Files and folders for a model, in at most ``budget`` tokens, what ``query`` needs first (docs/pack.md).
 
     ``path``: a file or folder, or several. ``purpose``: ``review``, ``question`` or ``handover``, a preset.
@@ -368,13 +368,13 @@ def pack(  # noqa: PLR0913  # each is an option of its own
     counter = text_counter(model, tokenizer)
     surveyed = folder.survey(paths)
     settled = folder.settled(
-        folder.Settings(
+        folder.PackSettings(
             include=None if include is None else tuple(include),
             exclude=None if exclude is None else tuple(exclude),
             levels=None if level is None else tuple(map(folder.LevelRule.parse, level)),
             strip=None if strip is None else folder.strips(tuple(strip)),
             line_numbers=line_numbers,
-            order=None if order is None else folder.Order(order),
+            order=None if order is None else folder.FileOrder(order),
             log=log,
             history=history,
             diff=diff,
@@ -396,9 +396,9 @@ def pack(  # noqa: PLR0913  # each is an option of its own
         log=settled.log or 0,
     )
     named_code.allow(scorer)
-    options = folder.Options(
+    options = folder.PackOptions(
         query,
-        settled.order or folder.Order.PATH,
+        settled.order or folder.FileOrder.PATH,
         instructions,
         focus=tuple(focus),
         history=bool(settled.history),

@@ -124,10 +124,10 @@ def test_workers_that_cannot_start_are_one_error(
 
 def test_an_engine_that_is_closed_leaves_nobody(rows: Path, tmp_path: Path) -> None:
     from tokenbox.batch.runs import _jobs, _Places  # noqa: PLC0415
-    from tokenbox.batch.shards import Format, shard_input  # noqa: PLC0415
+    from tokenbox.batch.shards import RowFormat, shard_input  # noqa: PLC0415
 
     sharded = shard_input(str(rows), shard_size=8_000)
-    places = _Places.of(str(tmp_path / "out"), None, Format.JSONL)
+    places = _Places.of(str(tmp_path / "out"), None, RowFormat.JSONL)
     engine = ProcessEngine(2).run(PLAN, _jobs(sharded, places, RunOptions(), None, None))
     next(engine)
     engine.close()  # type: ignore[attr-defined]  # a generator

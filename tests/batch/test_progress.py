@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tokenbox.batch.shards import Format, Shard, Sharded
+from tokenbox.batch.shards import RowFormat, Shard, Sharded
 from tokenbox.batch.tally import Tally
 from tokenbox.batch.work import Mark, ShardRecord
 from tokenbox.cli.batch import _Meter
@@ -13,9 +13,9 @@ from tokenbox.cli.batch import _Meter
 def test_progress_has_rates_the_share_that_is_not_whole_and_an_estimate_of_the_rest() -> None:
     meter = _Meter(in_place=False, in_lines=False)
     shards = tuple(
-        Shard(number, Format.JSONL, ("a",), number * 100, number * 100 + 100) for number in range(4)
+        Shard(number, RowFormat.JSONL, ("a",), number * 100, number * 100 + 100) for number in range(4)
     )
-    meter.plan(Sharded(Format.JSONL, 100, shards))
+    meter.plan(Sharded(RowFormat.JSONL, 100, shards))
     assert meter.text(1.0) == "0 rows, 0 rows/s, 0 tokens/s, 0 % cut, refused or failed"
     tally = Tally(rows=1_000, tokens=50_000, outcomes=Counter(whole=900, cut=100))
     meter.watch(ShardRecord(0, "i", "o", "f", 1, tally))
@@ -27,8 +27,8 @@ def test_progress_has_rates_the_share_that_is_not_whole_and_an_estimate_of_the_r
 
 def test_what_an_earlier_run_did_is_no_speed_of_this_one() -> None:
     meter = _Meter(in_place=False, in_lines=False)
-    shards = tuple(Shard(n, Format.JSONL, ("a",), n * 100, n * 100 + 100) for n in range(3))
-    meter.plan(Sharded(Format.JSONL, 100, shards))
+    shards = tuple(Shard(n, RowFormat.JSONL, ("a",), n * 100, n * 100 + 100) for n in range(3))
+    meter.plan(Sharded(RowFormat.JSONL, 100, shards))
     tally = Tally(rows=10, tokens=50, outcomes=Counter(whole=10))
     meter.watch(ShardRecord(0, "i", "o", "f", 1, tally, reused=True))
     assert meter.text(2.0).startswith("10 rows, 0 rows/s, 0 tokens/s")

@@ -10,7 +10,7 @@ import pytest
 from tests.batch.rows import mixed, write_jsonl
 from tokenbox import batch
 from tokenbox.batch.evidence import replay_run
-from tokenbox.proof import Kind
+from tokenbox.proof import EvidenceKind
 from tokenbox.proof.contents import read_contents
 from tokenbox.proof.errors import ReplayImpossible
 from tokenbox.proof.verify import verify
@@ -45,7 +45,7 @@ def test_every_engine_leaves_the_same_bundle(source: Path, tmp_path: Path) -> No
     assert run(source, tmp_path / "b", bundles, engine="process", workers=2) == digest
     assert run(source, tmp_path / "b", bundles, resume=True) == digest
     found = contents(bundles)
-    assert found.manifest.kind is Kind.BATCH
+    assert found.manifest.kind is EvidenceKind.BATCH
     assert found.manifest.emitted == digest
     outputs = "".join(f"{one['digest']}\n" for one in found.decisions)
     assert hashlib.sha256(outputs.encode()).hexdigest() == digest

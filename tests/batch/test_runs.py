@@ -17,7 +17,7 @@ from tokenbox import batch
 from tokenbox.batch import shards
 from tokenbox.batch.errors import InvalidAddress, RowsFailed, RunDiffers
 from tokenbox.batch.reading import ShardReader
-from tokenbox.batch.shards import Format, shard_input
+from tokenbox.batch.shards import RowFormat, shard_input
 from tokenbox.batch.summary import summary_schema
 
 if TYPE_CHECKING:
@@ -219,4 +219,4 @@ def test_an_input_that_is_not_there_is_one_message(tmp_path: Path) -> None:
     for name in ("nothing.jsonl", "no*.jsonl"):
         with pytest.raises(InvalidAddress):
             batch.run(tmp_path / name, tmp_path / "out.jsonl", task="count")
-    assert Format("jsonl") is Format.JSONL
+    assert RowFormat("jsonl") is RowFormat.JSONL

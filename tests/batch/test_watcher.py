@@ -8,12 +8,12 @@ import pytest
 
 from tokenbox.batch.errors import WorkersFailed
 from tokenbox.batch.on_ray import RayEngine, Watcher
-from tokenbox.batch.shards import Format, Shard
+from tokenbox.batch.shards import RowFormat, Shard
 from tokenbox.batch.work import Job, Mark
 
 
 def job(number: int) -> Job:
-    return Job(Shard(number, Format.JSONL, ("a",), 0, 9), "part", "record", Format.JSONL)
+    return Job(Shard(number, RowFormat.JSONL, ("a",), 0, 9), "part", "record", RowFormat.JSONL)
 
 
 def test_the_watcher_tells_a_killed_worker_from_a_new_one() -> None:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from tokenbox.caching import (
     Break,
+    CachePlan,
+    CacheProvider,
     InvalidCachePlan,
-    Plan,
-    Provider,
     applied,
     first_change,
     low_water,
@@ -66,7 +66,7 @@ def openai(model: str) -> Body:
     return {"model": model, "messages": messages}
 
 
-def places(made: Plan) -> list[str]:
+def places(made: CachePlan) -> list[str]:
     return [one.place for one in made.breakpoints]
 
 
@@ -179,7 +179,7 @@ def test_a_time_in_the_system_prompt_is_warned_of_and_not_cached() -> None:
 def test_openai_gets_a_key_that_all_with_this_prompt_share() -> None:
     made, other = plan(openai("gpt-5.1")), openai("gpt-5.1")
     other["messages"][1]["content"] = "Another question."
-    assert made.provider is Provider.OPENAI
+    assert made.provider is CacheProvider.OPENAI
     assert made.fields == plan(other).fields
     assert made.body["prompt_cache_key"] == made.fields["prompt_cache_key"]
     assert plan(openai("gpt-5.1"), key="team-7").fields == {"prompt_cache_key": "team-7"}
@@ -203,7 +203,7 @@ def test_gpt_5_6_gets_a_breakpoint_where_it_pays() -> None:
 def test_a_server_that_caches_by_itself_is_left_alone() -> None:
     body = openai("qwen3-30b")
     made = plan(body)
-    assert (made.provider, made.body, made.fields) == (Provider.AUTOMATIC, body, {})
+    assert (made.provider, made.body, made.fields) == (CacheProvider.AUTOMATIC, body, {})
 
 
 @pytest.mark.parametrize("figures", [{"requests": -1}, {"seconds": 1.5}, {"requests": True}])

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tokenbox.catalog import Figure, Limit, ModelLimits, Rule, find, model, nearest, tokenizer_family
+from tokenbox.catalog import Figure, FigureRule, Limit, ModelLimits, find, model, nearest, tokenizer_family
 from tokenbox.catalog.figures import is_rounding
 from tokenbox.catalog.names import InvalidModelName
 
@@ -56,7 +56,7 @@ def test_what_does_not_agree_is_shown_and_the_smallest_counts() -> None:
     assert found is not None
     (disagreement,) = found.disagreements
     assert disagreement.limit is Limit.MAX_OUTPUT_TOKENS
-    assert disagreement.rule is Rule.SMALLEST
+    assert disagreement.rule is FigureRule.SMALLEST
     assert disagreement.chosen.value == 65_535
     assert [figure.value for figure in disagreement.others] == [65_536]
 
@@ -255,13 +255,13 @@ def test_a_window_below_the_most_input_is_a_disagreement() -> None:
     found = model("deepseek/deepseek-v3.2")
     assert found is not None
     (disagreement,) = found.disagreements
-    assert disagreement.rule is Rule.BOTH_HOLD
+    assert disagreement.rule is FigureRule.BOTH_HOLD
     assert (disagreement.chosen, disagreement.others) == (found.context_window, (found.max_input_tokens,))
     mine = ModelLimits(context_window=Figure(1_000, "me"))
     stated = model("deepseek/deepseek-v3.2", configured={"deepseek/deepseek-v3.2": mine})
     assert stated is not None
     assert stated.context_window == mine.context_window
-    assert all(one.rule is Rule.CONFIGURED for one in stated.disagreements), "the user may want less"
+    assert all(one.rule is FigureRule.CONFIGURED for one in stated.disagreements), "the user may want less"
 
 
 @pytest.mark.parametrize("wrong", [3, None, b"gpt-4o", ["gpt-4o"]])

@@ -15,8 +15,8 @@ from tokenbox.content.block_kinds import (
     Lang,
     MediaType,
     Priority,
-    Role,
-    Status,
+    ToolStatus,
+    TurnRole,
 )
 from tokenbox.content.blocks import (
     AnnotationBlock,
@@ -108,9 +108,9 @@ entries = st.builds(TreeEntry, names, st.sampled_from(EntryKind), st.integers(0,
 
 plain_blocks: st.SearchStrategy[Block] = st.one_of(
     st.builds(CodeBlock, st.sampled_from(Lang), names, contents),
-    st.builds(ConversationBlock, st.sampled_from(Role), contents),
+    st.builds(ConversationBlock, st.sampled_from(TurnRole), contents),
     st.builds(FileTreeBlock, names, st.lists(entries, max_size=3).map(tuple)),
-    st.builds(ToolResultBlock, names, st.sampled_from(Status), contents),
+    st.builds(ToolResultBlock, names, st.sampled_from(ToolStatus), contents),
     st.builds(DocumentBlock, names, contents, st.sampled_from(FormatHint)),
     st.builds(StructuredDataBlock, st.sampled_from(DataFormat), contents),
     st.builds(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tokenbox
-from tokenbox.compose.diff import Record, diff, first_change
+from tokenbox.compose.diff import LayoutValues, diff, first_change
 from tokenbox.errors import LayoutError
 
 SECTIONS: list[dict[str, object]] = [
@@ -25,8 +25,8 @@ def made(
     return tokenbox.layout(sections, budget, "utf8-bytes", **options)  # type: ignore[arg-type]
 
 
-def saved(layout: tokenbox.Layout) -> Record:
-    return Record.from_dict(json.loads(json.dumps(layout.to_dict())))
+def saved(layout: tokenbox.Layout) -> LayoutValues:
+    return LayoutValues.from_dict(json.loads(json.dumps(layout.to_dict())))
 
 
 @given(TEXTS, TEXTS, TEXTS)
@@ -140,10 +140,10 @@ def test_an_estimate_is_marked() -> None:
 )
 def test_what_is_no_record_is_refused(change: dict[str, object]) -> None:
     with pytest.raises(LayoutError, match="not a saved layout: "):
-        Record.from_dict({**made().to_dict(), **change})
+        LayoutValues.from_dict({**made().to_dict(), **change})
 
 
 @pytest.mark.parametrize("value", [None, [], "x", 1])
 def test_what_is_no_object_is_refused(value: object) -> None:
     with pytest.raises(LayoutError, match="not a saved layout: it is not an object"):
-        Record.from_dict(value)
+        LayoutValues.from_dict(value)

@@ -14,7 +14,7 @@ from tests.compose.block_lists import block_lists, with_priorities
 from tests.compose.independent import COUNTERS
 from tests.effort import examples
 from tokenbox.compose.blocks import BlockLayout, Verbosity, render_blocks
-from tokenbox.content.block_kinds import BlockType, Lang, MediaType, Priority, Role
+from tokenbox.content.block_kinds import BlockType, Lang, MediaType, Priority, TurnRole
 from tokenbox.content.blocks import (
     AnnotationBlock,
     CodeBlock,
@@ -164,7 +164,7 @@ def test_thousands_of_tiny_blocks_fit_because_placeholders_merge() -> None:
 
 
 def test_a_block_no_larger_than_its_placeholder_has_none() -> None:
-    blocks: list[Block] = [ConversationBlock(Role.USER, b"ok") for _ in range(400)]
+    blocks: list[Block] = [ConversationBlock(TurnRole.USER, b"ok") for _ in range(400)]
     result = render_blocks(blocks, "o200k_base", 1_000, "minimal")
     assert_sound(result, COUNTERS["o200k_base"])
     assert {block.form for block in result.blocks} == {Form.FULL, Form.MERGED}
@@ -237,7 +237,7 @@ def test_golden_at_every_budget_that_matters(mode: str, golden: Callable[[str, s
 
 def test_filtered_types_cost_nothing_and_annotations_still_count_them() -> None:
     blocks: list[Block] = [
-        ConversationBlock(Role.USER, b"word " * 500),
+        ConversationBlock(TurnRole.USER, b"word " * 500),
         CodeBlock(Lang.GO, "a.go", b"x"),
         AnnotationBlock.of_priority(1, Priority.CRITICAL),
         UnknownBlock(0x42, b"u"),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tokenbox
-from tokenbox.compose.selection import Chunk, Reason, select
+from tokenbox.compose.selection import Chunk, ChunkReason, select
 from tokenbox.content.block_kinds import Priority
 from tokenbox.errors import ContextCriticalOverflow, InvalidBudget, InvalidContent
 from tokenbox.tokenizers import registry
@@ -58,7 +58,9 @@ def test_copies_are_shown_once() -> None:
     text = "The quick brown fox jumps over the lazy dog and runs away from it."
     found = select([text, text.upper(), "Something else altogether, in other words."], 500, "utf8-bytes")
     assert found.shown == (0, 2)
-    assert [(chunk.reason, chunk.copy_of) for chunk in found.chunks if chunk.index == 1] == [(Reason.COPY, 0)]
+    assert [(chunk.reason, chunk.copy_of) for chunk in found.chunks if chunk.index == 1] == [
+        (ChunkReason.COPY, 0)
+    ]
     assert len(select([text, text.upper()], 500, "utf8-bytes", copies=True).shown) == 2
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.effort import examples
 from tokenbox.config import Config, ConfigError, forget, init, load, read_state, remember, write_setting
-from tokenbox.config.errors import Code
+from tokenbox.config.errors import ConfigCode
 from tokenbox.config.trust import own_paths
 
 if TYPE_CHECKING:
@@ -35,54 +35,56 @@ class Bad(NamedTuple):
     """A file that is refused: with which code, at which line, saying what."""
 
     text: str | bytes
-    code: Code
+    code: ConfigCode
     line: int | None
     says: str
 
 
 BAD = [
-    Bad('\nmodle = "x"', Code.UNKNOWN_KEY, 2, "no key modle. Did you mean model?"),
-    Bad("[policy]\nheadrom = 1", Code.UNKNOWN_KEY, 2, "Did you mean policy.headroom?"),
-    Bad("[polcy]\nheadroom = 1", Code.UNKNOWN_KEY, 1, "Did you mean policy?"),
-    Bad("[models.x]\nkeyenv = 'A'", Code.UNKNOWN_KEY, 2, "Did you mean models.x.key_env?"),
-    Bad("[models.gpt-5.1]\nmax_ctx = 3", Code.UNKNOWN_KEY, 1, '[models."gpt-5.1"]'),
-    Bad("[catalog.gpt-5.1-mini]\ndate = 2026-01-01", Code.UNKNOWN_KEY, 1, '[catalog."gpt-5.1-mini"]'),
-    Bad("[pack]\nignore = []", Code.UNKNOWN_KEY, 1, "[tool.tokenbox.pack] in pyproject.toml"),
+    Bad('\nmodle = "x"', ConfigCode.UNKNOWN_KEY, 2, "no key modle. Did you mean model?"),
+    Bad("[policy]\nheadrom = 1", ConfigCode.UNKNOWN_KEY, 2, "Did you mean policy.headroom?"),
+    Bad("[polcy]\nheadroom = 1", ConfigCode.UNKNOWN_KEY, 1, "Did you mean policy?"),
+    Bad("[models.x]\nkeyenv = 'A'", ConfigCode.UNKNOWN_KEY, 2, "Did you mean models.x.key_env?"),
+    Bad("[models.gpt-5.1]\nmax_ctx = 3", ConfigCode.UNKNOWN_KEY, 1, '[models."gpt-5.1"]'),
+    Bad("[catalog.gpt-5.1-mini]\ndate = 2026-01-01", ConfigCode.UNKNOWN_KEY, 1, '[catalog."gpt-5.1-mini"]'),
+    Bad("[pack]\nignore = []", ConfigCode.UNKNOWN_KEY, 1, "[tool.tokenbox.pack] in pyproject.toml"),
     Bad(
         "[policy]\nmax_ctx = '5'",
-        Code.WRONG_TYPE,
+        ConfigCode.WRONG_TYPE,
         2,
         'policy.max_ctx must be a whole number of tokens, 1 or more, not "5"',
     ),
-    Bad("[policy]\nmax_ctx = true", Code.WRONG_TYPE, 2, "not true"),
-    Bad("[policy]\nmax_ctx = 0", Code.BAD_VALUE, 2, "not 0"),
-    Bad("[policy]\nmax_ctx = 1.5", Code.BAD_VALUE, 2, "not 1.5"),
-    Bad("[policy]\nmax_ctx = -9999999999999999999999", Code.BAD_VALUE, 2, "not -9999999999999999999999"),
-    Bad(f"[policy]\nmax_ctx = 0x{'f' * 9999}", Code.BAD_VALUE, 2, "39,996 bits"),
-    Bad(f"[policy]\nmax_ctx = {'9' * 9999}", Code.SYNTAX, None, "too many digits"),
-    Bad("policy.headroom = nan", Code.BAD_VALUE, 1, "not NaN"),
-    Bad("policy.headroom = -inf", Code.BAD_VALUE, 1, "not -Infinity"),
-    Bad("policy.headroom = 1", Code.BAD_VALUE, 1, "not 1"),
-    Bad("policy.headroom = 1e999999999", Code.BAD_VALUE, 1, "not 1E+999999999"),
-    Bad("policy.headroom = '5 %'", Code.WRONG_TYPE, 1, 'as in "0.05", not "5 %"'),
-    Bad("policy.headroom = '٠.١'", Code.WRONG_TYPE, 1, "must be an exact fraction"),
-    Bad("policy = 3", Code.WRONG_TYPE, 1, "policy must be a table, [policy]"),
-    Bad("models.x = 3", Code.WRONG_TYPE, 1, "models.x must be a table"),
-    Bad("tokenizers.x.y = 3", Code.WRONG_TYPE, 1, "tokenizers.x must be the name of a tokenizer"),
-    Bad("[[models]]\nkind = 'vllm'", Code.WRONG_TYPE, 1, "models must be a table"),
-    Bad("[models.x]\nkind = 'olama'", Code.BAD_VALUE, 2, "ollama"),
-    Bad("[models.x]\nendpoint = 'localhost:8080'", Code.BAD_VALUE, 2, "as in http://localhost:8080"),
-    Bad("shell.allow = [1]", Code.BAD_VALUE, 1, "a list of texts"),
-    Bad("catalog.x.date = 'today'", Code.BAD_VALUE, 1, "a day"),
-    Bad("model = ''", Code.BAD_VALUE, 1, "must be text"),
-    Bad('model = "\\u0000"', Code.BAD_VALUE, 1, "must be text"),
-    Bad("model = 1\nmodel = 2", Code.SYNTAX, 2, "a second time"),
-    Bad("a = [[[", Code.SYNTAX, 1, "not valid TOML"),
-    Bad("a = " + "[" * 5000, Code.SYNTAX, None, "nested"),
-    Bad(".".join("a" * 5000) + " = 1", Code.SYNTAX, 1, "levels deep"),
-    Bad(b'model = "\xff"', Code.UNREADABLE, None, "not UTF-8"),
-    Bad('model = "x"'.encode("utf-16"), Code.UNREADABLE, None, "not UTF-8"),
-    Bad(b"#" * (1 << 20) + b"#", Code.UNREADABLE, None, "1,048,576"),
+    Bad("[policy]\nmax_ctx = true", ConfigCode.WRONG_TYPE, 2, "not true"),
+    Bad("[policy]\nmax_ctx = 0", ConfigCode.BAD_VALUE, 2, "not 0"),
+    Bad("[policy]\nmax_ctx = 1.5", ConfigCode.BAD_VALUE, 2, "not 1.5"),
+    Bad(
+        "[policy]\nmax_ctx = -9999999999999999999999", ConfigCode.BAD_VALUE, 2, "not -9999999999999999999999"
+    ),
+    Bad(f"[policy]\nmax_ctx = 0x{'f' * 9999}", ConfigCode.BAD_VALUE, 2, "39,996 bits"),
+    Bad(f"[policy]\nmax_ctx = {'9' * 9999}", ConfigCode.SYNTAX, None, "too many digits"),
+    Bad("policy.headroom = nan", ConfigCode.BAD_VALUE, 1, "not NaN"),
+    Bad("policy.headroom = -inf", ConfigCode.BAD_VALUE, 1, "not -Infinity"),
+    Bad("policy.headroom = 1", ConfigCode.BAD_VALUE, 1, "not 1"),
+    Bad("policy.headroom = 1e999999999", ConfigCode.BAD_VALUE, 1, "not 1E+999999999"),
+    Bad("policy.headroom = '5 %'", ConfigCode.WRONG_TYPE, 1, 'as in "0.05", not "5 %"'),
+    Bad("policy.headroom = '٠.١'", ConfigCode.WRONG_TYPE, 1, "must be an exact fraction"),
+    Bad("policy = 3", ConfigCode.WRONG_TYPE, 1, "policy must be a table, [policy]"),
+    Bad("models.x = 3", ConfigCode.WRONG_TYPE, 1, "models.x must be a table"),
+    Bad("tokenizers.x.y = 3", ConfigCode.WRONG_TYPE, 1, "tokenizers.x must be the name of a tokenizer"),
+    Bad("[[models]]\nkind = 'vllm'", ConfigCode.WRONG_TYPE, 1, "models must be a table"),
+    Bad("[models.x]\nkind = 'olama'", ConfigCode.BAD_VALUE, 2, "ollama"),
+    Bad("[models.x]\nendpoint = 'localhost:8080'", ConfigCode.BAD_VALUE, 2, "as in http://localhost:8080"),
+    Bad("shell.allow = [1]", ConfigCode.BAD_VALUE, 1, "a list of texts"),
+    Bad("catalog.x.date = 'today'", ConfigCode.BAD_VALUE, 1, "a day"),
+    Bad("model = ''", ConfigCode.BAD_VALUE, 1, "must be text"),
+    Bad('model = "\\u0000"', ConfigCode.BAD_VALUE, 1, "must be text"),
+    Bad("model = 1\nmodel = 2", ConfigCode.SYNTAX, 2, "a second time"),
+    Bad("a = [[[", ConfigCode.SYNTAX, 1, "not valid TOML"),
+    Bad("a = " + "[" * 5000, ConfigCode.SYNTAX, None, "nested"),
+    Bad(".".join("a" * 5000) + " = 1", ConfigCode.SYNTAX, 1, "levels deep"),
+    Bad(b'model = "\xff"', ConfigCode.UNREADABLE, None, "not UTF-8"),
+    Bad('model = "x"'.encode("utf-16"), ConfigCode.UNREADABLE, None, "not UTF-8"),
+    Bad(b"#" * (1 << 20) + b"#", ConfigCode.UNREADABLE, None, "1,048,576"),
 ]
 
 
@@ -120,7 +122,7 @@ def test_a_key_in_a_file_is_refused_and_not_repeated(tmp_path: Path, line: str) 
     with pytest.raises(ConfigError) as caught:
         loaded(tmp_path, line.format(KEY))
     said = json.dumps(caught.value.to_dict()) + repr(caught.value)
-    assert caught.value.code == Code.SECRET.value
+    assert caught.value.code == ConfigCode.SECRET.value
     assert "abcdefghijklmnop" not in said
     assert "key_env" in said
 
@@ -224,7 +226,7 @@ def test_two_entries_for_a_model_that_do_not_agree(tmp_path: Path) -> None:
         ConfigError, match=r"models\.a\.max_ctx .* is 1, models\.b\.max_ctx .* is 2"
     ) as caught:
         found.policy_for("m")
-    assert caught.value.code == Code.AMBIGUOUS.value
+    assert caught.value.code == ConfigCode.AMBIGUOUS.value
 
 
 # State.
@@ -314,7 +316,7 @@ def test_a_state_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / ".tokenbox").write_text("a file where the folder should be")
     with pytest.raises(ConfigError, match="cannot be remembered") as caught:
         remember(tmp_path, "model", "m")
-    assert caught.value.code == Code.NOT_WRITTEN.value
+    assert caught.value.code == ConfigCode.NOT_WRITTEN.value
 
 
 # Writing settings.

@@ -12,10 +12,10 @@ import pytest
 
 from tokenbox.config import KEYS, Level, forget, load, remember
 from tokenbox.config.errors import ConfigError
-from tokenbox.config.keys import ANY, Kind, key_text
+from tokenbox.config.keys import ANY, ValueKind, key_text
 
 if TYPE_CHECKING:
-    from tokenbox.config import Key
+    from tokenbox.config import SettingKey
 
 
 class Place(NamedTuple):
@@ -61,34 +61,38 @@ def test_the_first_place_that_says_it_decides(tmp_path: Path, chosen: tuple[str,
 
 
 # One good value for each kind, as TOML, as text, and as it is read.
-GOOD: dict[Kind, tuple[str, str, object]] = {
-    Kind.TEXT: ('"some text"', "some text", "some text"),
-    Kind.TOKENS: ("1_000", "1_000", 1000),
-    Kind.WINDOW: ("128000", "128000", 128_000),
-    Kind.COUNT: ("3", "3", 3),
-    Kind.PORT: ("65535", "65_535", 65535),
-    Kind.BOOLEAN: ("true", "yes", True),
-    Kind.HEADROOM: ("0.1", "0.1", Decimal("0.1")),
-    Kind.SHARE: ('"0.75"', "0.75", Decimal("0.75")),
-    Kind.SECONDS: ("0.5", ".5", Decimal("0.5")),
-    Kind.DOLLARS: ('"2.50"', "2.50", Decimal("2.50")),
-    Kind.TEXTS: ('["ls", "git status"]', "ls, git status", ("ls", "git status")),
-    Kind.DAY: ("2026-11-21", "2026-11-21", "2026-11-21"),
-    Kind.ENDPOINT: ('"http://localhost:8080/v1"', "http://localhost:8080/v1", "http://localhost:8080/v1"),
-    Kind.VARIABLE: ('"OPENAI_API_KEY"', "OPENAI_API_KEY", "OPENAI_API_KEY"),
-    Kind.TOKENIZER: ('"o200k_base"', "o200k_base", "o200k_base"),
-    Kind.PATH: ('"some/where"', "some/where", "some/where"),
+GOOD: dict[ValueKind, tuple[str, str, object]] = {
+    ValueKind.TEXT: ('"some text"', "some text", "some text"),
+    ValueKind.TOKENS: ("1_000", "1_000", 1000),
+    ValueKind.WINDOW: ("128000", "128000", 128_000),
+    ValueKind.COUNT: ("3", "3", 3),
+    ValueKind.PORT: ("65535", "65_535", 65535),
+    ValueKind.BOOLEAN: ("true", "yes", True),
+    ValueKind.HEADROOM: ("0.1", "0.1", Decimal("0.1")),
+    ValueKind.SHARE: ('"0.75"', "0.75", Decimal("0.75")),
+    ValueKind.SECONDS: ("0.5", ".5", Decimal("0.5")),
+    ValueKind.DOLLARS: ('"2.50"', "2.50", Decimal("2.50")),
+    ValueKind.TEXTS: ('["ls", "git status"]', "ls, git status", ("ls", "git status")),
+    ValueKind.DAY: ("2026-11-21", "2026-11-21", "2026-11-21"),
+    ValueKind.ENDPOINT: (
+        '"http://localhost:8080/v1"',
+        "http://localhost:8080/v1",
+        "http://localhost:8080/v1",
+    ),
+    ValueKind.VARIABLE: ('"OPENAI_API_KEY"', "OPENAI_API_KEY", "OPENAI_API_KEY"),
+    ValueKind.TOKENIZER: ('"o200k_base"', "o200k_base", "o200k_base"),
+    ValueKind.PATH: ('"some/where"', "some/where", "some/where"),
 }
 
 
 @pytest.mark.parametrize("row", KEYS, ids=lambda row: row.name)
-def test_every_key_is_read_from_everywhere(tmp_path: Path, row: Key) -> None:
+def test_every_key_is_read_from_everywhere(tmp_path: Path, row: SettingKey) -> None:
     toml: str
     text: str
     value: object
-    if row.kind is Kind.CHOICE:
+    if row.kind is ValueKind.CHOICE:
         toml, text, value = f'"{row.choices[0]}"', row.choices[0], row.choices[0]
-    elif row.kind is Kind.CHOICES:
+    elif row.kind is ValueKind.CHOICES:
         toml, text, value = f'["{row.choices[0]}"]', row.choices[0], (row.choices[0],)
     else:
         toml, text, value = GOOD[row.kind]

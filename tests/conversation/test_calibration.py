@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tokenbox.compose.requests import By, Count
-from tokenbox.conversation.calibration import Calibration, Counted
+from tokenbox.conversation.calibration import Calibration, CountedFor
 
 EXACT = Count(100, exact=True, at_most=100, by=By.TEMPLATE)
 ESTIMATE = Count(100, exact=False, at_most=140, by=By.MARKERS)
-HERE = Counted("f1", "tiny", "http://127.0.0.1:1")
-ELSEWHERE = Counted("f1", "tiny", "http://127.0.0.1:2")
+HERE = CountedFor("f1", "tiny", "http://127.0.0.1:1")
+ELSEWHERE = CountedFor("f1", "tiny", "http://127.0.0.1:2")
 
 
 def test_the_first_difference_takes_exact_from_its_kind_alone_and_is_returned_once() -> None:

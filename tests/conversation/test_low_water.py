@@ -25,7 +25,7 @@ from tokenbox.conversation import Conversation as RequestConversation
 from tokenbox.conversation.fit import fit as fit_request
 from tokenbox.engine.low_water import freed, halvings, margin
 from tokenbox.engine.reduction import enforce
-from tokenbox.engine.window import ALL_STEPS, Kind, Limits, Reason, Window
+from tokenbox.engine.window import ALL_STEPS, ItemKind, Window, WindowLimits, WindowReason
 from tokenbox.errors import ContextCriticalOverflow, InvalidBudget
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 
@@ -123,14 +123,14 @@ def test_the_mark_by_hand() -> None:
     # Half of the budget is the nearest step, 10 are over and one is left free: exchanges end at 50 and at 60.
     window = Window(base=10)
     for _ in range(9):
-        window.append(Kind.USER, 5)
-        window.append(Kind.ANSWER, 5)
-    window.append(Kind.USER, 10)
-    over, *_, ahead = enforce(window, Limits(None, 100, 0, Fraction(1)))
+        window.append(ItemKind.USER, 5)
+        window.append(ItemKind.ANSWER, 5)
+    window.append(ItemKind.USER, 10)
+    over, *_, ahead = enforce(window, WindowLimits(None, 100, 0, Fraction(1)))
     assert (over.reason, over.after, ahead.reason, ahead.limit, ahead.after) == (
-        Reason.OVER,
+        WindowReason.OVER,
         100,
-        Reason.AHEAD,
+        WindowReason.AHEAD,
         60,
         60,
     )
@@ -354,8 +354,8 @@ def test_a_turn_costs_the_same_however_long_the_window_is() -> None:
     for turns in (50, 5_000):
         window = Window()
         for _ in range(turns):
-            window.append(Kind.USER, 1)
-            window.append(Kind.ANSWER, 1)
-        limits = Limits(None, 2 * turns, 0, Fraction(1))
+            window.append(ItemKind.USER, 1)
+            window.append(ItemKind.ANSWER, 1)
+        limits = WindowLimits(None, 2 * turns, 0, Fraction(1))
         costs.append(steps_run(lambda window=window, limits=limits: enforce(window, limits)))
     assert costs[0] == costs[1]

@@ -26,7 +26,7 @@ from tokenbox.gateway.calls import read_call
 from tokenbox.gateway.counting import count_here
 from tokenbox.gateway.models import use_of
 from tokenbox.gateway.protocols import CHAT
-from tokenbox.gateway.settings import Limits, ModelSettings
+from tokenbox.gateway.settings import ModelSettings, RequestLimits
 from tokenbox.providers import BlockingProvider
 from tokenbox.shell.models import CurrentCounter, Models
 
@@ -144,7 +144,7 @@ def served(model: str) -> ModelUse:
 
 def by_gateway(body: dict[str, Any], model: str) -> Figure:
     data = json.dumps({**body, "model": model}).encode()
-    return figure(count_here(read_call(CHAT, data, Limits()), served(model)))
+    return figure(count_here(read_call(CHAT, data, RequestLimits()), served(model)))
 
 
 # What a surface says of a request (None: nothing), what of a request it takes, and how few are asked of it.

@@ -10,7 +10,7 @@ import pytest
 
 from tests.ctx.asking import document
 from tokenbox import ContextCriticalOverflow, Section, ctx, override
-from tokenbox.proof import Evidence, Kind, Status
+from tokenbox.proof import Evidence, EvidenceKind, EvidenceStatus
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,8 +48,8 @@ def test_a_plan_and_an_enforcement_leave_evidence(project: Path, chunks: list[An
     enforced, planned = found
     assert not verdict.ok
     assert (enforced.kind, enforced.outcome.status, enforced.outcome.code) == (
-        Kind.ENFORCEMENT,
-        Status.REFUSED,
+        EvidenceKind.ENFORCEMENT,
+        EvidenceStatus.REFUSED,
         "over_context",
     )
     assert enforced.emitted is None
@@ -59,7 +59,11 @@ def test_a_plan_and_an_enforcement_leave_evidence(project: Path, chunks: list[An
         "source": "max_tokens of the request",
     }
     assert len([one for one in enforced.decisions if "remedy" in one]) == len(verdict.plan)
-    assert (planned.kind, planned.emitted, planned.digest) == (Kind.PLAN, plan.emitted, plan.layout.digest)
+    assert (planned.kind, planned.emitted, planned.digest) == (
+        EvidenceKind.PLAN,
+        plan.emitted,
+        plan.layout.digest,
+    )
     assert len(planned.inputs) == len(chunks)
     assert len({one.digest for one in planned.inputs}) == len(chunks)
     for one in found:
@@ -72,7 +76,7 @@ def test_an_override_is_in_the_evidence(project: Path) -> None:
     assert ctx.enforce("tiny", ["a" * 90], override=allowed, proof=found.append).ok
     (evidence,) = found
     assert evidence.override == {"allow_over_context": True, "reason": "we asked the server"}
-    assert evidence.outcome.status is Status.OK
+    assert evidence.outcome.status is EvidenceStatus.OK
     assert evidence.figures["overridden"] is True
     assert evidence.figures["over"] == 15
 
@@ -82,6 +86,6 @@ def test_a_plan_that_cannot_be_made_leaves_evidence(project: Path) -> None:
     with pytest.raises(ContextCriticalOverflow):
         ctx.pack([Section("rules", "a" * 90)], 80, 0, model="tiny", proof=found.append)
     (evidence,) = found
-    assert evidence.outcome.status is Status.REFUSED
+    assert evidence.outcome.status is EvidenceStatus.REFUSED
     assert evidence.outcome.code == "context_critical_overflow"
     assert evidence.decisions == ({"id": "rules", "decision": "critical", "size": 90},)

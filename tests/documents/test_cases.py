@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tokenbox.documents import Code, read_document
+from tokenbox.documents import DocumentCode, read_document
 from tokenbox.errors import DocumentError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ CASES = Path(__file__).parent / "cases"
 NAMES = sorted(path.name for path in CASES.iterdir() if path.is_file())
 
 # What a file in a repository cannot be: a pipe, or very large. test_files.py makes them.
-MADE_ELSEWHERE = {Code.FILE_TOO_LARGE}
+MADE_ELSEWHERE = {DocumentCode.FILE_TOO_LARGE}
 
 
 def refusal(name: str, monkeypatch: pytest.MonkeyPatch) -> DocumentError:
@@ -39,7 +39,7 @@ def test_each_mistake_has_one_clear_message(
 def test_each_error_is_plain_data_with_its_place(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     error = refusal(name, monkeypatch)
     data = error.to_dict()
-    assert data["code"] in list(Code)
+    assert data["code"] in list(DocumentCode)
     assert data["file"] == name
     assert data["line"] == error.line
     assert data["path"] == error.path
@@ -47,7 +47,7 @@ def test_each_error_is_plain_data_with_its_place(name: str, monkeypatch: pytest.
 
 def test_every_code_has_a_case(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = {refusal(name, monkeypatch).code for name in NAMES}
-    assert seen | MADE_ELSEWHERE == set(Code)
+    assert seen | MADE_ELSEWHERE == set(DocumentCode)
 
 
 # Where the line is not known, in a file that has lines. Everything else has one.

@@ -14,7 +14,7 @@ import pytest
 
 import tokenbox
 from tokenbox import ContextCriticalOverflow, Layout, Section
-from tokenbox.documents import Code, LayoutDocument, parse_document
+from tokenbox.documents import DocumentCode, LayoutDocument, parse_document
 from tokenbox.errors import DocumentError, InvalidBudget
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def test_a_whole_number_is_whole_however_it_is_written(value: object) -> None:
 
 def kind(value: object) -> str:
     """A name for a case: some of the numbers are too long to be one."""
-    return value.value if isinstance(value, Code) else type(value).__name__
+    return value.value if isinstance(value, DocumentCode) else type(value).__name__
 
 
 NO_NUMBERS: list[object] = [True, None, [], {}, b"1", 1j]
@@ -120,15 +120,15 @@ NO_WEIGHTS: list[object] = [
     *(-1, -0.5, "-1", math.nan, math.inf, "nan", "Infinity", "", " 1", "1_0", "1/3", "1e1001", "٣"),
     *("0." + "1" * 2000, 10**2000, Decimal("NaN"), Decimal("sNaN")),
 ]
-BAD_WEIGHTS: list[tuple[object, Code]] = [
-    *((value, Code.WRONG_TYPE) for value in NO_NUMBERS),
-    *((value, Code.BAD_VALUE) for value in NO_WEIGHTS),
+BAD_WEIGHTS: list[tuple[object, DocumentCode]] = [
+    *((value, DocumentCode.WRONG_TYPE) for value in NO_NUMBERS),
+    *((value, DocumentCode.BAD_VALUE) for value in NO_WEIGHTS),
 ]
 
 
 @pytest.mark.parametrize(("value", "code"), BAD_WEIGHTS, ids=kind)
 @pytest.mark.parametrize("key", ["grow", "shrink"])
-def test_what_is_no_weight(key: str, value: object, code: Code) -> None:
+def test_what_is_no_weight(key: str, value: object, code: DocumentCode) -> None:
     error = refused({"sections": [{"id": "a", "content": "x", key: value}]})
     assert (error.code, error.path) == (code, f"sections[0].{key}")
 
@@ -137,15 +137,15 @@ NOT_WHOLE: list[object] = [True, False, None, "1", [], 1.5, Decimal("0.1")]
 OUT_OF_RANGE: list[object] = [
     *(2**53, -(2**53), math.nan, math.inf, Decimal("sNaN"), Decimal("1e999999"), 10**5000),
 ]
-BAD_INTEGERS: list[tuple[object, Code]] = [
-    *((value, Code.WRONG_TYPE) for value in NOT_WHOLE),
-    *((value, Code.BAD_VALUE) for value in OUT_OF_RANGE),
+BAD_INTEGERS: list[tuple[object, DocumentCode]] = [
+    *((value, DocumentCode.WRONG_TYPE) for value in NOT_WHOLE),
+    *((value, DocumentCode.BAD_VALUE) for value in OUT_OF_RANGE),
 ]
 
 
 @pytest.mark.parametrize(("value", "code"), BAD_INTEGERS, ids=kind)
 @pytest.mark.parametrize("key", ["min", "priority", "budget"])
-def test_what_is_no_whole_number(key: str, value: object, code: Code) -> None:
+def test_what_is_no_whole_number(key: str, value: object, code: DocumentCode) -> None:
     if key == "budget":
         error = refused({"budget": value, "sections": []})
         assert (error.code, error.path) == (code, "budget")
@@ -156,26 +156,26 @@ def test_what_is_no_whole_number(key: str, value: object, code: Code) -> None:
 
 def test_priority_may_be_negative_and_min_may_not() -> None:
     assert one(priority=-5).priority == -5
-    assert refused({"sections": [], "defaults": {"min": -1}}).code == Code.BAD_VALUE
+    assert refused({"sections": [], "defaults": {"min": -1}}).code == DocumentCode.BAD_VALUE
 
 
 @pytest.mark.parametrize("value", [1, None, b"x", datetime(2024, 1, 1, tzinfo=UTC), object()])
 def test_what_is_no_text(value: object) -> None:
     error = refused({"sections": [{"id": "a", "content": value}]})
-    assert (error.code, error.path) == (Code.WRONG_TYPE, "sections[0].content")
+    assert (error.code, error.path) == (DocumentCode.WRONG_TYPE, "sections[0].content")
 
 
 @pytest.mark.parametrize(
     "data", [None, 1, "x", [], b"{}", {1: 2}, {"sections": None}, {"sections": "ab"}, {None: 1}]
 )
 def test_what_is_no_document(data: object) -> None:
-    assert refused(data).code == Code.WRONG_TYPE
+    assert refused(data).code == DocumentCode.WRONG_TYPE
 
 
 def test_the_path_of_a_strange_key_is_readable() -> None:
     error = refused({"sections": [{"id": "a", "content": "x", "two words\n": 1}]})
     assert error.path == r"sections[0].'two words\n'"
-    assert refused({"x" * 10_000: 1}).code == Code.UNKNOWN_KEY
+    assert refused({"x" * 10_000: 1}).code == DocumentCode.UNKNOWN_KEY
 
 
 def test_data_that_contains_itself() -> None:
@@ -217,7 +217,7 @@ def test_what_the_caller_gives_goes_first() -> None:
 def test_no_budget_anywhere_is_an_error_that_says_so() -> None:
     with pytest.raises(DocumentError, match="no budget, and none was given") as caught:
         document().layout()
-    assert (caught.value.code, caught.value.path) == (Code.MISSING_KEY, "budget")
+    assert (caught.value.code, caught.value.path) == (DocumentCode.MISSING_KEY, "budget")
 
 
 def test_reclaim_is_passed_on() -> None:

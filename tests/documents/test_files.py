@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tokenbox.documents import FORMATS, Code, parse_document, parse_text, read_document
-from tokenbox.documents.files import FileProblemError, Files, read_bytes
+from tokenbox.documents import FORMATS, DocumentCode, parse_document, parse_text, read_document
+from tokenbox.documents.files import FileProblemError, NamedFiles, read_bytes
 from tokenbox.errors import DocumentError
 
 TEXTS = ["", "plain", "\ufeffwith a mark", "a\r\nb\rc\n", "\0\x1a", "e\u0301 \U0001f469\u200d\U0001f680"]
@@ -59,11 +59,11 @@ def test_names_inside_the_folder(folder: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["../outside.txt", "../inside-not.txt", "../absent.txt", "..", "/"])
 def test_names_outside_the_folder(folder: Path, name: str) -> None:
-    assert refused(folder, name) == Code.FILE_OUTSIDE
+    assert refused(folder, name) == DocumentCode.FILE_OUTSIDE
 
 
 def test_an_absolute_name_is_outside_unless_it_is_inside(folder: Path) -> None:
-    assert refused(folder, str(folder.parent / "outside.txt")) == Code.FILE_OUTSIDE
+    assert refused(folder, str(folder.parent / "outside.txt")) == DocumentCode.FILE_OUTSIDE
     assert content(folder, str(folder / "in.txt")) == "in"
 
 
@@ -71,8 +71,8 @@ def test_a_link_is_where_it_leads(folder: Path) -> None:
     (folder / "out").symlink_to(folder.parent / "outside.txt")
     (folder / "up").symlink_to(folder.parent)
     (folder / "same").symlink_to(folder / "in.txt")
-    assert refused(folder, "out") == Code.FILE_OUTSIDE
-    assert refused(folder, "up/outside.txt") == Code.FILE_OUTSIDE
+    assert refused(folder, "out") == DocumentCode.FILE_OUTSIDE
+    assert refused(folder, "up/outside.txt") == DocumentCode.FILE_OUTSIDE
     assert content(folder, "same") == "in"
 
 
@@ -99,17 +99,17 @@ def test_files_are_relative_to_the_document_wherever_we_are(
 @pytest.mark.parametrize(
     ("name", "code"),
     [
-        ("absent", Code.FILE_MISSING),
-        ("in.txt/below", Code.FILE_MISSING),
-        ("zero\0byte", Code.FILE_MISSING),
-        ("~/in.txt", Code.FILE_MISSING),
-        ("$HOME", Code.FILE_MISSING),
-        (".", Code.FILE_UNREADABLE),
-        ("n" * 5000, Code.FILE_UNREADABLE),
-        ("", Code.BAD_VALUE),
+        ("absent", DocumentCode.FILE_MISSING),
+        ("in.txt/below", DocumentCode.FILE_MISSING),
+        ("zero\0byte", DocumentCode.FILE_MISSING),
+        ("~/in.txt", DocumentCode.FILE_MISSING),
+        ("$HOME", DocumentCode.FILE_MISSING),
+        (".", DocumentCode.FILE_UNREADABLE),
+        ("n" * 5000, DocumentCode.FILE_UNREADABLE),
+        ("", DocumentCode.BAD_VALUE),
     ],
 )
-def test_names_of_no_file(folder: Path, name: str, code: Code) -> None:
+def test_names_of_no_file(folder: Path, name: str, code: DocumentCode) -> None:
     with pytest.raises(DocumentError) as caught:
         content(folder, name)
     assert caught.value.code == code
@@ -124,10 +124,10 @@ def test_a_pipe_or_device_never_makes_us_wait(folder: Path, monkeypatch: pytest.
         monkeypatch.chdir(folder)  # a socket's name is short
         server.bind("socket")
         for name in ("pipe.json", "null", "loop", "socket"):
-            assert refused(folder, name, allow_outside=True) == Code.FILE_UNREADABLE
+            assert refused(folder, name, allow_outside=True) == DocumentCode.FILE_UNREADABLE
     with pytest.raises(DocumentError, match="pipe") as caught:
         read_document(folder / "pipe.json")
-    assert caught.value.code == Code.FILE_UNREADABLE
+    assert caught.value.code == DocumentCode.FILE_UNREADABLE
 
 
 def test_a_file_that_became_a_pipe_does_not_make_us_wait(
@@ -142,14 +142,14 @@ def test_a_file_that_became_a_pipe_does_not_make_us_wait(
 def test_files_are_bounded_together(folder: Path) -> None:
     (folder / "ten").write_bytes(b"0123456789")
     (folder / "six").write_bytes(b"012345")
-    exact = Files(folder, max_bytes=16)
+    exact = NamedFiles(folder, max_bytes=16)
     assert exact.text("ten") + exact.text("six") == "0123456789012345"
     assert exact.text("ten") == "0123456789"  # read already
-    less = Files(folder, max_bytes=15)
+    less = NamedFiles(folder, max_bytes=15)
     less.text("ten")
     with pytest.raises(FileProblemError, match="'six' has 6 bytes; 5 are left of the 15") as caught:
         less.text("six")
-    assert caught.value.code == Code.FILE_TOO_LARGE
+    assert caught.value.code == DocumentCode.FILE_TOO_LARGE
     assert caught.value.details == {"size": 6, "limit": 5}
 
 
@@ -160,7 +160,7 @@ def test_a_file_of_unknown_size_is_bounded_too() -> None:
     assert read_bytes(status, status, 100_000, "bound").startswith(b"Name:")
     with pytest.raises(FileProblemError) as caught:
         read_bytes(status, status, 10, "bound")
-    assert caught.value.code == Code.FILE_TOO_LARGE
+    assert caught.value.code == DocumentCode.FILE_TOO_LARGE
 
 
 def test_a_document_is_bounded(folder: Path) -> None:
@@ -168,21 +168,21 @@ def test_a_document_is_bounded(folder: Path) -> None:
         file.truncate(FORMATS[".yaml"][1] + 1)
     with pytest.raises(DocumentError, match=r"16,777,217 bytes; 16,777,216 are") as caught:
         read_document(folder / "large.yaml")
-    assert caught.value.code == Code.FILE_TOO_LARGE
+    assert caught.value.code == DocumentCode.FILE_TOO_LARGE
 
 
 def test_bad_utf8_says_where(folder: Path) -> None:
     (folder / "bad").write_bytes(b"a\nb\r\nc\xc3\xa9 \xe9")
     with pytest.raises(DocumentError, match=r"byte 9 \(line 3\) is 0xE9") as caught:
         content(folder, "bad")
-    assert caught.value.code == Code.FILE_ENCODING
+    assert caught.value.code == DocumentCode.FILE_ENCODING
     assert (caught.value.details["byte"], caught.value.details["byte_line"]) == (9, 3)
 
 
 def test_a_document_that_is_not_there(folder: Path) -> None:
     with pytest.raises(DocumentError) as caught:
         read_document(folder / "absent.toml")
-    assert caught.value.code == Code.FILE_MISSING
+    assert caught.value.code == DocumentCode.FILE_MISSING
     assert caught.value.file == str(folder / "absent.toml")
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tokenbox.documents import FORMATS, Code, LayoutDocument, parse_document, parse_text
+from tokenbox.documents import FORMATS, DocumentCode, LayoutDocument, parse_document, parse_text
 from tokenbox.errors import DocumentError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ PIECES = st.sampled_from(
 def reads_or_is_refused(text: str, suffix: str) -> None:
     error = refusal(lambda: parse_text(text, suffix, base=CASES, name="x"))
     if error is not None:
-        assert error.code in list(Code)
+        assert error.code in list(DocumentCode)
         lines = len(text.splitlines()) + 1  # YAML knows more line breaks than an editor shows
         assert error.line is None or 1 <= error.line <= lines
         str(error).encode()
@@ -130,4 +130,4 @@ anything = st.recursive(
 @given(anything | st.fixed_dictionaries({"sections": st.lists(anything)}))
 def test_any_data(data: object) -> None:
     error = refusal(lambda: parse_document(data, base=CASES))
-    assert error is None or error.code in list(Code)
+    assert error is None or error.code in list(DocumentCode)

@@ -19,8 +19,8 @@ from tokenbox.content.block_kinds import (
     Lang,
     MediaType,
     Priority,
-    Role,
-    Status,
+    ToolStatus,
+    TurnRole,
 )
 from tokenbox.content.blocks import (
     AnnotationBlock,
@@ -89,9 +89,9 @@ def test_with_verbosity_full_the_budget_is_ignored_and_all_blocks_render_fully()
 def test_with_verbosity_summary_all_blocks_with_summaries_render_as_summaries(mode: str) -> None:
     blocks: list[Block] = [
         code("a.rs"),
-        ConversationBlock(Role.USER, b"content"),
+        ConversationBlock(TurnRole.USER, b"content"),
         FileTreeBlock("/"),
-        ToolResultBlock("rg", Status.OK, b"content"),
+        ToolResultBlock("rg", ToolStatus.OK, b"content"),
         DocumentBlock("t", b"content", FormatHint.PLAIN),
         StructuredDataBlock(DataFormat.JSON, b"content"),
         DiffBlock("d"),

@@ -17,15 +17,15 @@ from tests.effort import examples
 from tests.reference_window import Item, Solver, Wanted
 from tokenbox.engine.low_water import freed, halvings
 from tokenbox.engine.reduction import enforce, plan
-from tokenbox.engine.window import ALL_STEPS, Action, Kind, Limits, Reduce, Step, Window
+from tokenbox.engine.window import ALL_STEPS, ItemKind, Reduce, Window, WindowAction, WindowLimits, WindowStep
 
 KINDS = {
-    "fixed": Kind.FIXED,
-    "user": Kind.USER,
-    "answer": Kind.ANSWER,
-    "call": Kind.CALL,
-    "result": Kind.RESULT,
-    "stray": Kind.STRAY,
+    "fixed": ItemKind.FIXED,
+    "user": ItemKind.USER,
+    "answer": ItemKind.ANSWER,
+    "call": ItemKind.CALL,
+    "result": ItemKind.RESULT,
+    "stray": ItemKind.STRAY,
 }
 SIZES = st.integers(0, 9)
 RESULTS = st.tuples(
@@ -142,11 +142,11 @@ class Life:
         before = {number: item.size for number, item in enumerate(self.items)}
         here = self.left
         self.left = Solver(self.items, here, self.base, wanted).solve()
-        taken = enforce(self.window, Limits(max_turns, budget, mark, eagerness, steps, keep), self)
+        taken = enforce(self.window, WindowLimits(max_turns, budget, mark, eagerness, steps, keep), self)
         self.check_steps(taken, here, before)
 
-    def check_steps(self, steps: list[Step], here: list[Item], before: dict[int, int]) -> None:
-        gone = [n for step in steps for n in step.messages if step.action is Action.EVICT]
+    def check_steps(self, steps: list[WindowStep], here: list[Item], before: dict[int, int]) -> None:
+        gone = [n for step in steps for n in step.messages if step.action is WindowAction.EVICT]
         assert sorted(gone) == [i for i, x in enumerate(self.items) if x in here and x not in self.left]
         for one, other in pairwise(steps):
             assert one.after == other.before
@@ -180,7 +180,7 @@ def test_a_plan_changes_nothing_until_it_is_committed(
     life = Life(base)
     for action in actions:
         life.do(action)
-    limits = Limits(2, budget, budget, None, steps)
+    limits = WindowLimits(2, budget, budget, None, steps)
     made = plan(life.window, limits, life)
     life.check()
     life.window.commit(made)
@@ -191,9 +191,9 @@ def test_a_plan_changes_nothing_until_it_is_committed(
 def test_it_evicts_no_more_than_it_must(sizes: list[int], budget: int, tenths: int) -> None:
     window, whole = Window(), sum(sizes)
     for size in sizes:
-        window.append(Kind.USER, size)
+        window.append(ItemKind.USER, size)
     mark = budget * tenths // 10
-    steps = enforce(window, Limits(None, budget, mark))
+    steps = enforce(window, WindowLimits(None, budget, mark))
     to_go = whole - budget if mark == budget else freed(whole, budget, halvings(budget - mark, budget))
     # Without the last step too little had left; with it enough has, or one message is left.
     for step in steps:
@@ -214,7 +214,7 @@ def test_a_smaller_low_water_mark_never_keeps_more(
         for action in actions:
             if action[0] != "enforce":
                 life.do(action)
-        enforce(life.window, Limits(None, budget, budget * tenths // 10), life)
+        enforce(life.window, WindowLimits(None, budget, budget * tenths // 10), life)
         totals.append(life.window.total)
     assert totals[0] <= totals[1]
 
@@ -223,8 +223,8 @@ def lines_run(length: int) -> list[int]:
     """The lines that are run to evict five messages of a window, and then to find nothing to do."""
     window = Window()
     for _ in range(length):
-        window.append(Kind.USER, 1)
-    window.append(Kind.USER, 5)
+        window.append(ItemKind.USER, 1)
+    window.append(ItemKind.USER, 5)
     counts = []
     for evicted in (5, 0):
         looked_at = 0
@@ -236,7 +236,7 @@ def lines_run(length: int) -> list[int]:
 
         sys.settrace(watch)  # every line run counts
         try:
-            steps = enforce(window, Limits(None, length, length))
+            steps = enforce(window, WindowLimits(None, length, length))
         finally:
             sys.settrace(None)
         assert len(steps) == evicted
@@ -281,7 +281,7 @@ def test_vector(vector: dict[str, Any]) -> None:
             window.pin(number)
     budget = vector.get("budget")
     names = vector.get("steps")
-    limits = Limits(
+    limits = WindowLimits(
         vector.get("max_turns"),
         budget,
         vector.get("mark", budget or 0),

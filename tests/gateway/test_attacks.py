@@ -29,7 +29,7 @@ from tokenbox.gateway.calls import read_call
 from tokenbox.gateway.counting import count_here
 from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.refusals import Refusal
-from tokenbox.gateway.settings import Limits, Mode
+from tokenbox.gateway.settings import Mode, RequestLimits
 from tokenbox.gateway.unseen import unseen_input
 from tokenbox.models import Stated, resolve
 
@@ -80,7 +80,7 @@ def attacked(request: pytest.FixtureRequest, shared_gateways: Gateways) -> Itera
 
 def test_a_long_text_at_every_path_of_every_shape_is_over_the_window() -> None:
     """Where nobody but this process counts."""
-    limits, use = Limits(), resolve("m", settings=Stated(context_window=Figure(WINDOW, "configured")))
+    limits, use = RequestLimits(), resolve("m", settings=Stated(context_window=Figure(WINDOW, "configured")))
     through = []
     for attack in islice(mutations(), 0, None, 4):
         try:

@@ -9,8 +9,8 @@ import pytest
 from tokenbox.content.exchanges import Grouping
 from tokenbox.content.items import read_items
 from tokenbox.engine.reduction import enforce
-from tokenbox.engine.window import Limits as Bounds
 from tokenbox.engine.window import Window
+from tokenbox.engine.window import WindowLimits as Bounds
 
 
 def window_of(items: list[Any]) -> Window:

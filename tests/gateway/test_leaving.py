@@ -14,9 +14,9 @@ from tests.waiting import SECONDS, until
 from tokenbox.gateway.app import DisconnectWatcher
 from tokenbox.gateway.asgi import CLIENT, ClientGone
 from tokenbox.gateway.build import Stores, gateway_of
-from tokenbox.gateway.log import Log
-from tokenbox.gateway.relay import Outcome
-from tokenbox.gateway.settings import ModelSettings, Settings, UpstreamSettings
+from tokenbox.gateway.log import RequestLog
+from tokenbox.gateway.relay import CallOutcome
+from tokenbox.gateway.settings import GatewaySettings, ModelSettings, UpstreamSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -218,13 +218,13 @@ STREAM = b'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {"cho
 
 async def opened(folder: Path, port: int) -> tuple[Gateway, GatewayServices]:
     upstreams = (UpstreamSettings("it", f"http://127.0.0.1:{port}", "lmstudio", concurrency=1),)
-    settings = Settings(
+    settings = GatewaySettings(
         upstreams,
         models={"stub": ModelSettings(max_ctx=8000, tokenizer="utf8-bytes")},
         database=str(folder / "own.db"),
         state=str(folder / "state"),
     )
-    gateway, standing = gateway_of(settings, Stores.open(settings), Log(None))
+    gateway, standing = gateway_of(settings, Stores.open(settings), RequestLog(None))
     await standing.open()
     return gateway, standing
 
@@ -261,13 +261,13 @@ def test_an_answered_request_that_still_settles_does_not_hide_that_the_next_is_l
     """Both are on one connection: clients send the next request as soon as they have the last byte."""
 
     async def answered_then_settling(settled: asyncio.Event) -> None:
-        outcome = Outcome()
+        outcome = CallOutcome()
         with DisconnectWatcher(client, outcome):
             outcome.ended = True
             await settled.wait()
 
     async def waiting() -> None:
-        with DisconnectWatcher(client, Outcome()):
+        with DisconnectWatcher(client, CallOutcome()):
             await asyncio.sleep(3600)
 
     class Connection:

@@ -15,7 +15,7 @@ from tests.gateway.test_modes import CONFIG, PATH, chat, talk
 from tests.waiting import until
 from tokenbox.engine.low_water import freed, halvings
 from tokenbox.engine.reduction import enforce
-from tokenbox.engine.window import Kind, Limits, Window
+from tokenbox.engine.window import ItemKind, Window, WindowLimits
 from tokenbox.gateway.low_water import mark
 
 if TYPE_CHECKING:
@@ -69,10 +69,10 @@ def cut(sizes: list[int], budget: int, share: Decimal) -> tuple[frozenset[int], 
     """What leaves of messages of a user and an assistant in turn, and what is left in tokens."""
     window = Window()
     for number, size in enumerate(sizes):
-        window.append(Kind.ANSWER if number % 2 else Kind.USER, size)
+        window.append(ItemKind.ANSWER if number % 2 else ItemKind.USER, size)
     to = mark(share, window, window.total, budget, lambda: pytest.fail("only auto asks for that"))
     low = min(to, budget)
-    steps = enforce(window, Limits(None, low, low))
+    steps = enforce(window, WindowLimits(None, low, low))
     return frozenset(number for step in steps for number in step.messages), window.total
 
 

@@ -16,10 +16,10 @@ import pytest
 from tokenbox.catalog import Figure
 from tokenbox.compose.requests import By, Count
 from tokenbox.gateway.admission import Counted, judge, with_output_limit
-from tokenbox.gateway.calls import Call, read_call
+from tokenbox.gateway.calls import ApiCall, read_call
 from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.refusals import Refusal
-from tokenbox.gateway.settings import Limits, Mode
+from tokenbox.gateway.settings import Mode, RequestLimits
 from tokenbox.gateway.unseen import unseen_input
 from tokenbox.models import Stated, resolve
 
@@ -30,9 +30,9 @@ CHAT, MESSAGES, RESPONSES = "/v1/chat/completions", "/v1/messages", "/v1/respons
 HELLO = [{"role": "user", "content": "hi"}]
 
 
-def read(path: str = CHAT, /, **more: object) -> Call:
+def read(path: str = CHAT, /, **more: object) -> ApiCall:
     body = {"model": "m", "input" if path == RESPONSES else "messages": HELLO, **more}
-    return read_call(PROTOCOLS[path], json.dumps(body).encode(), Limits())
+    return read_call(PROTOCOLS[path], json.dumps(body).encode(), RequestLimits())
 
 
 def refused(path: str = CHAT, /, **more: object) -> tuple[int, str]:

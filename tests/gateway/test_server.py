@@ -18,14 +18,14 @@ from uvicorn.server import ServerState
 from tests.waiting import SECONDS
 from tokenbox.gateway.asgi import BodyTimeout, ClientGone, Incoming, Reply
 from tokenbox.gateway.server import BoundedProtocol, config_of
-from tokenbox.gateway.settings import Limits
+from tokenbox.gateway.settings import RequestLimits
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
     from tokenbox.gateway.asgi import Message, Receive, Send
 
-LIMITS = Limits(head_seconds=20, body_seconds=60, send_seconds=30)
+LIMITS = RequestLimits(head_seconds=20, body_seconds=60, send_seconds=30)
 ASK = b"POST /%b HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n"
 # Turns of the loop in which whatever can go on has gone on.
 TURNS = 20

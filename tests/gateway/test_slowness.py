@@ -14,7 +14,7 @@ import pytest
 
 from tests.waiting import SECONDS, until
 from tokenbox.gateway.configured import settings_from
-from tokenbox.gateway.settings import Limits
+from tokenbox.gateway.settings import RequestLimits
 
 if TYPE_CHECKING:
     from tests.gateway.running import Gateways, RunningGateway, Stub
@@ -103,7 +103,7 @@ def left(gateway: RunningGateway, key: str) -> int:
 
 def test_the_settings_are_the_limits(tmp_path: Path) -> None:
     """Without settings, those that are in the code; with settings, those."""
-    assert settings_from(str(tmp_path), {}, ["http://x"], env={}).limits == Limits()
+    assert settings_from(str(tmp_path), {}, ["http://x"], env={}).limits == RequestLimits()
     names = ("head_seconds", "body_seconds", "send_seconds", "idle_seconds", "total_seconds")
     flags = {f"gateway.{name}": str(number) for number, name in enumerate(names, 1)}
     limits = settings_from(str(tmp_path), flags, ["http://x"], env={}).limits

@@ -12,7 +12,7 @@ import tokenbox
 from tests.inspect.browser import VARIABLE, messages, opened, run
 from tests.inspect.pages import HOSTILE, demo, laid_out, sections
 from tokenbox.inspect import entry_of, page
-from tokenbox.inspect.reading import Asked, entries_in
+from tokenbox.inspect.reading import InspectOptions, entries_in
 
 if TYPE_CHECKING:
     from selenium.webdriver.chrome.webdriver import WebDriver
@@ -34,7 +34,7 @@ def demo_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def turns_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "turns.html"
     file = SAMPLES / "claude_code.jsonl"
-    path.write_text(page(entries_in(str(file), file.read_bytes(), Asked())), encoding="utf-8")
+    path.write_text(page(entries_in(str(file), file.read_bytes(), InspectOptions())), encoding="utf-8")
     return path
 
 

@@ -17,7 +17,7 @@ from tokenbox import ctx
 from tokenbox.content.block_kinds import FormatHint, Lang, Priority
 from tokenbox.content.blocks import AnnotationBlock, CodeBlock, DocumentBlock
 from tokenbox.inspect import NothingToInspect, PageEntry, entry_of, page
-from tokenbox.inspect.reading import Asked, entries_in
+from tokenbox.inspect.reading import InspectOptions, entries_in
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -127,7 +127,7 @@ def test_anything_else_is_refused_by_its_name() -> None:
 
 
 def read(path: Path, *, budget: int | None = None) -> PageEntry:
-    (entry,) = entries_in(str(path), None if path.is_dir() else path.read_bytes(), Asked(budget))
+    (entry,) = entries_in(str(path), None if path.is_dir() else path.read_bytes(), InspectOptions(budget))
     return entry
 
 
@@ -142,9 +142,9 @@ def test_a_request_counts_what_count_says(tmp_path: Path, seed: int) -> None:
             expected = tokenbox.count(given, model)
         except tokenbox.TokenboxError as error:
             with pytest.raises(type(error)):
-                entries_in(str(path), path.read_bytes(), Asked(model=model))
+                entries_in(str(path), path.read_bytes(), InspectOptions(model=model))
             continue
-        (entry,) = entries_in(str(path), path.read_bytes(), Asked(model=model))
+        (entry,) = entries_in(str(path), path.read_bytes(), InspectOptions(model=model))
         (frame,) = entry.frames
         assert (frame.total, frame.exact) == (expected.total, expected.exact)
         parts = sum(state.size or 0 for state in frame.changes)
@@ -152,7 +152,7 @@ def test_a_request_counts_what_count_says(tmp_path: Path, seed: int) -> None:
         assert parts == expected.total or frame.changes[0].decision == "absent"
         logged = tmp_path / "log.jsonl"
         logged.write_text(json.dumps({"request": given}))
-        (entry,) = entries_in(str(logged), logged.read_bytes(), Asked(model=model))
+        (entry,) = entries_in(str(logged), logged.read_bytes(), InspectOptions(model=model))
         assert (entry.frames[0].total, entry.frames[0].exact) == (expected.total, expected.exact)
 
 

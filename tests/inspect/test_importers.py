@@ -16,13 +16,13 @@ from tokenbox.inspect.importers import IMPORTERS, imported
 from tokenbox.inspect.importers.lhar import written
 from tokenbox.inspect.importers.transcript import usage_in
 from tokenbox.inspect.of_transcript import transcript_entry
-from tokenbox.inspect.reading import Asked, entries_in
+from tokenbox.inspect.reading import InspectOptions, entries_in
 
 SAMPLES = Path(__file__).with_name("samples")
 
 
 def sample(name: str) -> PageEntry:
-    (entry,) = entries_in(str(SAMPLES / name), (SAMPLES / name).read_bytes(), Asked())
+    (entry,) = entries_in(str(SAMPLES / name), (SAMPLES / name).read_bytes(), InspectOptions())
     return entry
 
 
@@ -134,7 +134,7 @@ def test_lhar_is_written_and_read_back(name: str, wrapped: bool, tmp_path: Path)
     entry = sample(name)
     path = tmp_path / ("out.lhar.json" if wrapped else "out.lhar")
     path.write_bytes(written([entry], wrapped=wrapped))
-    (again,) = entries_in(str(path), path.read_bytes(), Asked())
+    (again,) = entries_in(str(path), path.read_bytes(), InspectOptions())
     assert [frame.total for frame in again.frames] == [frame.total for frame in entry.frames]
     assert [total for total, *_ in figures(again)] == [total for total, *_ in figures(entry)]
     if name != "session.lhar":

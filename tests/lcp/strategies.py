@@ -15,8 +15,8 @@ from tokenbox.content.block_kinds import (
     FormatHint,
     Lang,
     MediaType,
-    Role,
-    Status,
+    ToolStatus,
+    TurnRole,
 )
 from tokenbox.content.blocks import (
     AnnotationBlock,
@@ -63,9 +63,9 @@ blocks: st.SearchStrategy[Block] = st.one_of(
     st.builds(
         CodeBlock, st.integers(0, 255).map(Lang), texts, contents, st.none() | st.builds(LineRange, u32, u32)
     ),
-    st.builds(ConversationBlock, st.sampled_from(Role), contents, maybe_texts),
+    st.builds(ConversationBlock, st.sampled_from(TurnRole), contents, maybe_texts),
     st.builds(FileTreeBlock, texts, st.lists(entries, max_size=3).map(tuple)),
-    st.builds(ToolResultBlock, texts, st.sampled_from(Status), contents, maybe_texts),
+    st.builds(ToolResultBlock, texts, st.sampled_from(ToolStatus), contents, maybe_texts),
     st.builds(DocumentBlock, texts, contents, st.sampled_from(FormatHint)),
     st.builds(StructuredDataBlock, st.sampled_from(DataFormat), contents, maybe_texts),
     st.builds(DiffBlock, texts, st.lists(hunks, max_size=3).map(tuple)),

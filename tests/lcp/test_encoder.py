@@ -15,8 +15,8 @@ from tokenbox.content.block_kinds import (
     Lang,
     MediaType,
     Priority,
-    Role,
-    Status,
+    ToolStatus,
+    TurnRole,
 )
 from tokenbox.content.blocks import (
     AnnotationBlock,
@@ -76,9 +76,9 @@ def test_each_add_method_adds_its_block() -> None:
     builder = (
         PackBuilder()
         .add_code(Lang.GO, "a.go", "é", lines=(1, 2))
-        .add_conversation(Role.TOOL, b"\xff", tool_call_id="c")
+        .add_conversation(TurnRole.TOOL, b"\xff", tool_call_id="c")
         .add_file_tree("r", [tree])
-        .add_tool_result("t", Status.TIMEOUT, "x", schema_hint="s")
+        .add_tool_result("t", ToolStatus.TIMEOUT, "x", schema_hint="s")
         .add_document("d", "x", FormatHint.HTML)
         .add_structured_data(DataFormat.CSV, "x", schema="s")
         .add_diff("p", [hunk])
@@ -90,9 +90,9 @@ def test_each_add_method_adds_its_block() -> None:
     )
     expected: tuple[Block, ...] = (
         CodeBlock(Lang.GO, "a.go", "é".encode(), LineRange(1, 2)),
-        ConversationBlock(Role.TOOL, b"\xff", "c"),
+        ConversationBlock(TurnRole.TOOL, b"\xff", "c"),
         FileTreeBlock("r", (tree,)),
-        ToolResultBlock("t", Status.TIMEOUT, b"x", "s"),
+        ToolResultBlock("t", ToolStatus.TIMEOUT, b"x", "s"),
         DocumentBlock("d", b"x", FormatHint.HTML),
         StructuredDataBlock(DataFormat.CSV, b"x", "s"),
         DiffBlock("p", (hunk,)),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tokenbox.content.block_kinds import Lang, Role, Status
+from tokenbox.content.block_kinds import Lang, ToolStatus, TurnRole
 from tokenbox.content.blocks import Block, CodeBlock, ConversationBlock, ToolResultBlock, UnknownBlock
 from tokenbox.lcp import BlockEvent, Decoder, EndEvent, HeaderEvent, PackBuilder, decode, encode, encode_again
 from tokenbox.lcp.errors import TrailingData
@@ -16,8 +16,10 @@ FIXTURES = Path(__file__).parents[1] / "conformance" / "lcp"
 EXPECTED: dict[str, list[Block]] = {
     "simple_code": [CodeBlock(Lang.RUST, "src/main.rs", b'fn main() {\n    println!("Hello, BCP!");\n}')],
     "conversation": [
-        ConversationBlock(Role.USER, b"Fix the connection timeout bug."),
-        ConversationBlock(Role.ASSISTANT, b"I'll examine the pool configuration and trace the timeout path."),
+        ConversationBlock(TurnRole.USER, b"Fix the connection timeout bug."),
+        ConversationBlock(
+            TurnRole.ASSISTANT, b"I'll examine the pool configuration and trace the timeout path."
+        ),
     ],
     "with_summaries": [
         CodeBlock(
@@ -28,7 +30,7 @@ EXPECTED: dict[str, list[Block]] = {
         ),
         ToolResultBlock(
             "ripgrep",
-            Status.OK,
+            ToolStatus.OK,
             b"src/main.rs:42: ConnectionPool::new()",
             summary="1 match for ConnectionPool across 1 file.",
         ),

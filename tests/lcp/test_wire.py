@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.lcp.wire import CODE, END, HEADER, frame, nested, number, pack, run, varint
-from tokenbox.content.block_kinds import EntryKind, Lang, Role
+from tokenbox.content.block_kinds import EntryKind, Lang, TurnRole
 from tokenbox.content.blocks import (
     Block,
     CodeBlock,
@@ -317,7 +317,7 @@ def test_a_line_range_needs_both_ends(field: int) -> None:
 
 def test_string_fields_are_lossy_and_contents_are_not_touched() -> None:
     assert only_block(frame(2, number(1, 2) + run(2, b"\xff") + run(3, b"a\xffb"))) == ConversationBlock(
-        Role.USER, b"\xff", "a\ufffdb"
+        TurnRole.USER, b"\xff", "a\ufffdb"
     )
 
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 import pytest
 
 from tokenbox import tokenizers
-from tokenbox.catalog import Figure, ModelLimits, Rule
+from tokenbox.catalog import Figure, FigureRule, ModelLimits
 from tokenbox.compose.requests import By, Count
 from tokenbox.content.request import Request, read_request
 from tokenbox.conversation.counting import CountsMessages
@@ -98,7 +98,7 @@ def test_a_window_below_the_most_input_is_a_disagreement() -> None:
     server = ModelLimits(context_window=said(4_096, "/props"), max_input_tokens=said(8_192, "/info"))
     found = resolve_figures("local", server=server)
     (disagreement,) = found.disagreements
-    assert disagreement.rule is Rule.BOTH_HOLD
+    assert disagreement.rule is FigureRule.BOTH_HOLD
     assert (found.context_window, found.max_input) == (4_096, 8_192), "both limits hold"
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.pack.test_packing import git, module
-from tokenbox.folder import LevelRule, Options, pack_source
-from tokenbox.folder.listing import Shown
+from tokenbox.folder import LevelRule, PackOptions, pack_source
+from tokenbox.folder.listing import FileShown
 from tokenbox.folder.packing import LevelProblem
 from tokenbox.folder.weighing import FocusProblem
 
@@ -32,19 +32,21 @@ def project(folder: Make) -> Path:
     return root
 
 
-def shown(packed: Packed, root: Path, budget: int, options: Options, **reading: object) -> dict[str, Shown]:
+def shown(
+    packed: Packed, root: Path, budget: int, options: PackOptions, **reading: object
+) -> dict[str, FileShown]:
     pack = pack_source(packed(root, **reading), "o200k_base", budget, options=options)
     assert pack.total <= budget
-    return {file.path: file.shown for file in pack.files if file.shown is not Shown.LISTED}
+    return {file.path: file.shown for file in pack.files if file.shown is not FileShown.LISTED}
 
 
 def test_a_focus_brings_what_it_refers_to(project: Path, packed: Packed) -> None:
-    found = shown(packed, project, 1200, Options(focus=("src/widget.py:make_widget",)))
+    found = shown(packed, project, 1200, PackOptions(focus=("src/widget.py:make_widget",)))
     assert {"src/widget.py", "src/gear.py"} <= set(found)
     with pytest.raises(FocusProblem, match="no file"):
-        shown(packed, project, 1200, Options(focus=("nowhere.py",)))
+        shown(packed, project, 1200, PackOptions(focus=("nowhere.py",)))
     with pytest.raises(FocusProblem, match="defines no"):
-        shown(packed, project, 1200, Options(focus=("src/widget.py:nothing",)))
+        shown(packed, project, 1200, PackOptions(focus=("src/widget.py:nothing",)))
 
 
 @needs_git
@@ -53,7 +55,7 @@ def test_changes_bring_their_files_and_what_refers_to_them(project: Path, packed
         git(project, *arguments)
     path = project / "src/gear.py"
     path.write_text(path.read_text().replace("def spin_gear(value):", "def spin_gear(value, fast=False):"))
-    found = shown(packed, project, 1500, Options(), diff="HEAD")
+    found = shown(packed, project, 1500, PackOptions(), diff="HEAD")
     assert {"src/gear.py", "src/widget.py"} <= set(found)
 
 
@@ -63,15 +65,15 @@ def test_history_says_which_files_a_change_touched(project: Path, packed: Packed
         git(project, *arguments)
     (project / "src/other3.py").write_text(module("other_3", "more_3", "third"))
     git(project, "commit", "-qam", "Throttle uploads of customers")
-    options = Options("throttle uploads", history=True)
+    options = PackOptions("throttle uploads", history=True)
     assert "src/other3.py" in shown(packed, project, 900, options)
 
 
 def test_levels_limit_what_is_shown(project: Path, packed: Packed) -> None:
     rules = (LevelRule.parse("src/gear.py=listed"), LevelRule.parse("src/widget.py=outline"))
-    found = shown(packed, project, 20_000, Options("spin the gear of the widget", levels=rules))
+    found = shown(packed, project, 20_000, PackOptions("spin the gear of the widget", levels=rules))
     assert "src/gear.py" not in found
-    assert found.get("src/widget.py") in (None, Shown.OUTLINE)
+    assert found.get("src/widget.py") in (None, FileShown.OUTLINE)
     for bad in ("x", "x=y", "=full"):
         with pytest.raises(LevelProblem):
             LevelRule.parse(bad)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.compose.independent import encoding
 from tokenbox.errors import EmptyInput
-from tokenbox.folder import CountAhead, Options, pack_source, read, survey
+from tokenbox.folder import CountAhead, PackOptions, pack_source, read, survey
 from tokenbox.tokenizers import registry
 from tokenbox.tokenizers.cache import CountCache
 
@@ -47,7 +47,7 @@ def test_never_over_any_budget_by_an_independent_count(folder: str) -> None:
     for budget in (0, 1, 37, 200, 500, 2_000, 8_000, 32_000, whole // 2, whole - 1, whole):
         mode = "xml" if budget >= whole - 1 else next(modes)
         try:
-            pack = pack_source(source, counter, budget, mode, options=Options(next(queries)), cache=cache)
+            pack = pack_source(source, counter, budget, mode, options=PackOptions(next(queries)), cache=cache)
         except EmptyInput:
             assert budget <= 50
             continue

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.compose.independent import HOSTILE
 from tokenbox.content.lenses.definitions import works
-from tokenbox.folder import Options, pack_source
+from tokenbox.folder import PackOptions, pack_source
 from tokenbox.folder.cutting import cut_all, names_in
 from tokenbox.folder.pieces import shape as found_by
 from tokenbox.store.stored_counts import FILE_NAME, StoredCounts
@@ -66,7 +66,7 @@ def test_the_second_pack_parses_nothing_and_is_the_same(folder: Make, packed: Pa
     def text() -> str:
         with StoredCounts(tmp_path / "cache") as cache:
             return pack_source(
-                source, "o200k_base", 900, options=Options("what is name_7?"), cache=cache
+                source, "o200k_base", 900, options=PackOptions("what is name_7?"), cache=cache
             ).text
 
     first = text()
@@ -81,7 +81,7 @@ def test_what_was_changed_on_the_disk_is_not_believed(folder: Make, packed: Pack
     def text() -> str:
         with StoredCounts(tmp_path) as cache:
             return pack_source(
-                source, "o200k_base", 900, options=Options("what is name_7?"), cache=cache
+                source, "o200k_base", 900, options=PackOptions("what is name_7?"), cache=cache
             ).text
 
     first = text()

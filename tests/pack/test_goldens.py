@@ -8,7 +8,7 @@ import pytest
 
 from tests.compose.independent import encoding
 from tokenbox.errors import TokenboxError
-from tokenbox.folder import Options, pack_source
+from tokenbox.folder import PackOptions, pack_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ def test_absurd_budgets(
 ) -> None:
     source = packed(folder(PROJECT))
     try:
-        pack = pack_source(source, "o200k_base", budget, "xml", options=Options(query))
+        pack = pack_source(source, "o200k_base", budget, "xml", options=PackOptions(query))
     except TokenboxError as error:
         text = f"{error.code}: {error}\n"
     else:

@@ -14,7 +14,17 @@ from tokenbox.cli import main
 from tokenbox.cli.clipboard import copy
 from tokenbox.cli.outcome import UsageProblem
 from tokenbox.cli.watching import watch
-from tokenbox.folder import LevelRule, Order, ProjectSettings, Settings, Strip, cloned, is_url, settled, split
+from tokenbox.folder import (
+    FileOrder,
+    LevelRule,
+    PackSettings,
+    ProjectSettings,
+    Strip,
+    cloned,
+    is_url,
+    settled,
+    split,
+)
 from tokenbox.folder.difference import GitProblem
 from tokenbox.folder.packing import SplitProblem
 from tokenbox.folder.presets import SettingProblem
@@ -91,14 +101,14 @@ def test_branches_are_compared(repository: Path) -> None:
 
 def test_a_preset_goes_before_the_project_and_the_call_before_both() -> None:
     project = ProjectSettings(order="path", line_numbers=False, log=2, levels=(("t/**", "outline"),))
-    found = settled(Settings(log=7), "review", project)
-    assert (found.log, found.line_numbers, found.diff, found.order) == (7, True, "HEAD", Order.PATH)
+    found = settled(PackSettings(log=7), "review", project)
+    assert (found.log, found.line_numbers, found.diff, found.order) == (7, True, "HEAD", FileOrder.PATH)
     assert found.levels == (LevelRule.parse("t/**=outline"),)
-    assert settled(Settings(), "question", ProjectSettings()).order is Order.WORTH
+    assert settled(PackSettings(), "question", ProjectSettings()).order is FileOrder.WORTH
     with pytest.raises(SettingProblem, match="review, question, handover"):
-        settled(Settings(), "fun", project)
+        settled(PackSettings(), "fun", project)
     with pytest.raises(SettingProblem, match="comments, base64, outputs"):
-        settled(Settings(), None, ProjectSettings(strip=("blanks",)))
+        settled(PackSettings(), None, ProjectSettings(strip=("blanks",)))
 
 
 def test_the_table_of_the_project_holds(folder: Make) -> None:

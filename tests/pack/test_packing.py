@@ -16,17 +16,26 @@ import pytest
 from tokenbox.content.blocks import CodeBlock, DiffBlock, FileTreeBlock, resolve_priorities
 from tokenbox.engine.choice import choose
 from tokenbox.errors import ContextCriticalOverflow, EmptyInput
-from tokenbox.folder import CountAhead, Options, Order, as_blocks, pack_source, parse_rule, read, survey
+from tokenbox.folder import (
+    CountAhead,
+    FileOrder,
+    PackOptions,
+    as_blocks,
+    pack_source,
+    parse_rule,
+    read,
+    survey,
+)
 from tokenbox.folder.difference import GitProblem
-from tokenbox.folder.listing import Shown
+from tokenbox.folder.listing import FileShown
 from tokenbox.lcp import decode, encode
 from tokenbox.tokenizers import registry
 from tokenbox.tokenizers.cache import CountCache
 
 if TYPE_CHECKING:
     from tests.pack.conftest import Make, Packed
-    from tokenbox.engine.choice import Choice, Upgrade, Whole
-    from tokenbox.folder import Pack, Source
+    from tokenbox.engine.choice import Choice, ChoiceWhole, Upgrade
+    from tokenbox.folder import PackedFolder, Source
 
 
 ROOT = Path(__file__).parents[2]
@@ -76,18 +85,18 @@ def repository(folder: Make) -> Path:
     return root
 
 
-def ask(source: Source, budget: int | None, query: str | None = None, mode: str = "xml") -> Pack:
-    return pack_source(source, "o200k_base", budget, mode, options=Options(query))
+def ask(source: Source, budget: int | None, query: str | None = None, mode: str = "xml") -> PackedFolder:
+    return pack_source(source, "o200k_base", budget, mode, options=PackOptions(query))
 
 
-def shown(pack: Pack) -> dict[str, str]:
-    return {file.path: file.shown.name.lower() for file in pack.files if file.shown is not Shown.LISTED}
+def shown(pack: PackedFolder) -> dict[str, str]:
+    return {file.path: file.shown.name.lower() for file in pack.files if file.shown is not FileShown.LISTED}
 
 
 def test_everything_is_in_full_if_it_fits(project: Path, packed: Packed) -> None:
     source = packed(project)
     whole = ask(source, None)
-    assert {file.shown for file in whole.files if file.tokens is not None} == {Shown.FULL}
+    assert {file.shown for file in whole.files if file.tokens is not None} == {FileShown.FULL}
     for query in (None, "redirect"):
         assert ask(source, whole.total, query).text == ask(source, whole.total + 10_000, query).text
     assert ask(source, whole.total - 1).total < whole.total
@@ -134,7 +143,7 @@ def test_classes_go_before_worth(project: Path, packed: Packed) -> None:
 
 
 def test_the_order_of_worth_puts_the_best_last(project: Path, packed: Packed) -> None:
-    options = Options("redirect permanently", order=Order.WORTH)
+    options = PackOptions("redirect permanently", order=FileOrder.WORTH)
     text = pack_source(packed(project), "o200k_base", 1800, options=options).text
     assert text.rindex('<code lang="python" path="') == text.index(
         '<code lang="python" path="src/routing.py"'
@@ -143,11 +152,13 @@ def test_the_order_of_worth_puts_the_best_last(project: Path, packed: Packed) ->
 
 def test_instructions_come_last_and_count(project: Path, packed: Packed) -> None:
     source = packed(project)
-    pack = pack_source(source, "o200k_base", 700, options=Options("redirect", instructions="Answer briefly."))
+    pack = pack_source(
+        source, "o200k_base", 700, options=PackOptions("redirect", instructions="Answer briefly.")
+    )
     assert "Answer briefly." in pack.text[-120:]
     assert registry.get("o200k_base").count(pack.text) == pack.total <= 700
     with pytest.raises(ContextCriticalOverflow, match="instructions"):
-        pack_source(source, "o200k_base", 20, options=Options(instructions="word " * 30))
+        pack_source(source, "o200k_base", 20, options=PackOptions(instructions="word " * 30))
 
 
 @pytest.mark.parametrize("mode", ["xml", "markdown", "minimal"])
@@ -172,7 +183,7 @@ def test_a_larger_budget_loses_nothing_of_more_worth(
     source = packed(project)
     last: list[tuple[int, int, int]] = []
 
-    def recorded(upgrades: list[Upgrade], room: int, whole: Whole) -> Choice:
+    def recorded(upgrades: list[Upgrade], room: int, whole: ChoiceWhole) -> Choice:
         choice = choose(upgrades, room, whole)
         # What comes in with the rest of its file is shown as well.
         shown = [

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from tokenbox.content.block_kinds import Lang, Priority
 from tokenbox.content.blocks import AnnotationBlock, CodeBlock, DocumentBlock, resolve_priorities
 from tokenbox.errors import ContextCriticalOverflow, EmptyInput
-from tokenbox.folder import Options, as_blocks, pack_source, parse_rule, survey
+from tokenbox.folder import PackOptions, as_blocks, pack_source, parse_rule, survey
 from tokenbox.folder.ignore import DEFAULT_RULES
-from tokenbox.folder.listing import Shown
+from tokenbox.folder.listing import FileShown
 from tokenbox.folder.priorities import PriorityProblem
 from tokenbox.folder.project import ProjectProblem
 from tokenbox.render.placeholders import block_description
@@ -316,7 +316,7 @@ def test_critical_files_are_full_or_the_error_says_the_least_budget(
     text = "".join(f"def f{n}(x):\n    return x + {n}\n\n\n" for n in range(60))
     root = folder({"must.py": text, "also.py": text.replace("f", "g"), "other.py": text.replace("f", "h")})
     source = packed(root, rules=[parse_rule("must.py=critical")])
-    options = Options("the function h7" if asks else None)
+    options = PackOptions("the function h7" if asks else None)
     try:
         pack = pack_source(source, "o200k_base", budget, mode, options=options)
     except EmptyInput:
@@ -328,4 +328,4 @@ def test_critical_files_are_full_or_the_error_says_the_least_budget(
         assert pack_source(source, "o200k_base", least, mode, options=options).total <= least
     else:
         assert pack.total <= budget
-        assert next(file.shown for file in pack.files if file.path == "must.py") is Shown.FULL
+        assert next(file.shown for file in pack.files if file.path == "must.py") is FileShown.FULL

@@ -18,7 +18,7 @@ from tokenbox import ctx, override, tokenizers
 from tokenbox.config import forget, read_state, remember
 from tokenbox.errors import InvalidTokenizer, NoTokenizer, TokenboxError
 from tokenbox.models import Stated, resolve_figures
-from tokenbox.policy import LargerWindow, Limits, LowerMaxTokens
+from tokenbox.policy import GuardLimits, LargerWindow, LowerMaxTokens
 from tokenbox.tokenizers.ownership import BASELINES
 
 if TYPE_CHECKING:
@@ -330,7 +330,7 @@ def test_20_remedies_work_as_they_are_printed(run: CommandLine) -> None:
         for one in ctx.enforce("gpt-4", CHUNKS, max_tokens_request=8_100, tokenizer="utf8-bytes").plan
         if isinstance(one, LowerMaxTokens)
     ]
-    assert lower.max_tokens == min(figures.max_output, Limits.of(8_192).largest_reserve(102))
+    assert lower.max_tokens == min(figures.max_output, GuardLimits.of(8_192).largest_reserve(102))
 
 
 # Notes

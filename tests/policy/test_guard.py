@@ -17,8 +17,8 @@ from tokenbox.compose.requests import By, Count
 from tokenbox.conversation.published import OpenAIFormat
 from tokenbox.policy import (
     Basis,
+    GuardLimits,
     InvalidPolicy,
-    Limits,
     LowerMaxTokens,
     OutputMode,
     Uncertain,
@@ -41,7 +41,7 @@ def refused(tokens_in: int, reserve: int, window: int, headroom: str) -> bool:
 @pytest.mark.parametrize(("window", "reserve"), list(product(WINDOWS, RESERVES)))
 def test_the_guard_is_exact_on_its_boundary(window: int, reserve: int) -> None:
     for headroom in HEADROOMS:
-        limits = Limits.of(window, reserve, headroom)
+        limits = GuardLimits.of(window, reserve, headroom)
         budget = math.floor(window * (1 - Fraction(headroom))) - reserve  # layout.md, 1
         assert limits.input_limit == budget
         for tokens_in in {0, 1, *range(max(0, budget - 2), max(0, budget) + 3)}:
@@ -51,7 +51,7 @@ def test_the_guard_is_exact_on_its_boundary(window: int, reserve: int) -> None:
 
 def test_a_request_is_refused_one_token_beyond_its_boundary() -> None:
     for window, reserve, headroom in ((100, 20, "0.1"), (7, 0, "0.333"), (50, 49, "0"), (1_000, 1, "0.29")):
-        limits = Limits.of(window, reserve, headroom)
+        limits = GuardLimits.of(window, reserve, headroom)
         for size in (limits.input_limit - 1, limits.input_limit, limits.input_limit + 1):
             verdict = enforce(read_chunks(["a" * size]), limits, BYTES)
             assert verdict.ok is not refused(size, reserve, window, headroom)
@@ -68,7 +68,7 @@ def test_a_request_is_refused_one_token_beyond_its_boundary() -> None:
 def test_both_forms_of_the_rule_agree(
     window: int, reserve: int, headroom: Decimal, tokens_in: int, near: int
 ) -> None:
-    limits = Limits.of(window, reserve, headroom)
+    limits = GuardLimits.of(window, reserve, headroom)
     for size in (tokens_in, max(0, limits.input_limit + near)):
         assert (
             limits.denies(size)
@@ -86,28 +86,28 @@ def test_both_forms_of_the_rule_agree(
 def test_the_figures_of_the_remedies_are_the_least_that_pass(
     window: int, reserve: int, headroom: Decimal, tokens_in: int
 ) -> None:
-    limits = Limits.of(window, reserve, headroom)
+    limits = GuardLimits.of(window, reserve, headroom)
     least = limits.smallest_window(tokens_in)
-    assert not Limits.of(least, reserve, headroom).denies(tokens_in)
-    assert least == 0 or Limits.of(least - 1, reserve, headroom).denies(tokens_in)
+    assert not GuardLimits.of(least, reserve, headroom).denies(tokens_in)
+    assert least == 0 or GuardLimits.of(least - 1, reserve, headroom).denies(tokens_in)
     most = limits.largest_reserve(tokens_in)
     if most >= 0:
-        assert not Limits.of(window, most, headroom).denies(tokens_in)
-    assert Limits.of(window, max(most + 1, 0), headroom).denies(tokens_in)
+        assert not GuardLimits.of(window, most, headroom).denies(tokens_in)
+    assert GuardLimits.of(window, max(most + 1, 0), headroom).denies(tokens_in)
 
 
 def test_the_smallest_limit_wins() -> None:
     request = read_chunks(["a" * 60])
-    window_only = enforce(request, Limits.of(100, 30, "0.05"), BYTES)
+    window_only = enforce(request, GuardLimits.of(100, 30, "0.05"), BYTES)
     assert window_only.ok
-    both = enforce(request, Limits.of(100, 30, "0.05", max_input=59), BYTES)
+    both = enforce(request, GuardLimits.of(100, 30, "0.05", max_input=59), BYTES)
     assert not both.ok
     assert both.why.binding == "max_input_tokens"
     assert "60 tokens of input, of at most 59: 1 too many" in both.why.say
     assert not [one for one in both.plan if isinstance(one, LowerMaxTokens)], (
         "a smaller answer would not help"
     )
-    assert enforce(request, Limits.of(100, 30, "0.05", max_input=60), BYTES).ok
+    assert enforce(request, GuardLimits.of(100, 30, "0.05", max_input=60), BYTES).ok
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_the_smallest_limit_wins() -> None:
     ],
 )
 def test_a_headroom_is_read_exactly(given: object, exact: Fraction) -> None:
-    assert Limits.of(100, 0, given).headroom == exact
+    assert GuardLimits.of(100, 0, given).headroom == exact
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_headroom_is_read_exactly(given: object, exact: Fraction) -> None:
 )
 def test_what_is_no_headroom_is_refused(bad: object) -> None:
     with pytest.raises(InvalidPolicy) as caught:
-        Limits.of(100, 0, bad)
+        GuardLimits.of(100, 0, bad)
     assert caught.value.details["field"] == "headroom"
 
 
@@ -156,12 +156,12 @@ def test_what_is_no_headroom_is_refused(bad: object) -> None:
 @pytest.mark.parametrize("bad", [-1, 1.0, "100", True, 2**53, float("nan"), b"1", []])
 def test_what_is_no_number_of_tokens_is_refused(field: str, bad: object) -> None:
     with pytest.raises(InvalidPolicy) as caught:
-        Limits.of(**{"max_ctx": 100, field: bad})  # type: ignore[arg-type]
+        GuardLimits.of(**{"max_ctx": 100, field: bad})  # type: ignore[arg-type]
     assert caught.value.details["field"] == field
 
 
 def test_an_override_is_explicit_per_call_and_recorded() -> None:
-    limits, request = Limits.of(10, 5), read_chunks(["a" * 6])
+    limits, request = GuardLimits.of(10, 5), read_chunks(["a" * 6])
     assert not enforce(request, limits, BYTES).ok
     allowed = enforce(request, limits, BYTES, override=override.allow_over_context("measured: it works"))
     assert allowed.ok
@@ -186,14 +186,14 @@ def test_a_reason_is_a_short_text(bad: str) -> None:
 def test_an_output_mode_is_one_of_three() -> None:
     request = read_chunks(["a"])
     for mode in OutputMode:
-        assert enforce(request, Limits.of(10), BYTES, output_mode=mode.value).output_mode is mode
+        assert enforce(request, GuardLimits.of(10), BYTES, output_mode=mode.value).output_mode is mode
     for bad in ("yaml", "", None, 5, ["text"]):
         with pytest.raises(InvalidPolicy, match="text, json, stream"):
-            enforce(request, Limits.of(10), BYTES, output_mode=bad)  # type: ignore[arg-type]
+            enforce(request, GuardLimits.of(10), BYTES, output_mode=bad)  # type: ignore[arg-type]
 
 
 def test_an_estimate_is_marked_wherever_it_is_shown() -> None:
-    request, limits = read_chunks(["a" * 400, "b" * 400]), Limits.of(200, 50)
+    request, limits = read_chunks(["a" * 400, "b" * 400]), GuardLimits.of(200, 50)
     verdict = enforce(request, limits, tokenizers.get("heuristic"))
     assert not verdict.ok
     assert not verdict.exact
@@ -234,7 +234,7 @@ EXACT = Count(90, exact=True, at_most=90, by=By.TEMPLATE)
 def test_an_uncertain_count_is_decided_by_the_setting(
     count: Count, uncertain: str, ok: bool, basis: Basis, decided_on: int
 ) -> None:
-    verdict = guard(count, Limits.of(130, 30), Uncertain(uncertain))
+    verdict = guard(count, GuardLimits.of(130, 30), Uncertain(uncertain))
     assert (verdict.ok, verdict.basis, verdict.tokens) == (ok, basis, decided_on)
     record = verdict.to_dict()
     assert (record["basis"], record["uncertain"]) == (basis.value, uncertain)
@@ -252,20 +252,20 @@ def test_what_an_estimate_needs_does_not_depend_on_the_limits(
     total: int, more: int, by: By, exact: bool, window: int, uncertain: Uncertain
 ) -> None:
     count = Count(total, exact, total if exact else total + more, by)
-    verdict = guard(count, Limits.of(window), uncertain)
+    verdict = guard(count, GuardLimits.of(window), uncertain)
     assert verdict.ok == (verdict.tokens <= window)
     assert total <= verdict.tokens <= count.at_most
     if window < total:
         assert not verdict.ok
     if window >= count.at_most:
         assert verdict.ok
-    stricter = guard(count, Limits.of(window), Uncertain.BOUND)
-    laxer = guard(count, Limits.of(window), Uncertain.ALLOW)
+    stricter = guard(count, GuardLimits.of(window), Uncertain.BOUND)
+    laxer = guard(count, GuardLimits.of(window), Uncertain.ALLOW)
     assert stricter.ok <= verdict.ok <= laxer.ok
 
 
 def test_the_setting_decides_and_the_record_says_so() -> None:
-    request, limits = read_chunks([{"role": "user", "content": "a" * 100}]), Limits.of(400, 50)
+    request, limits = read_chunks([{"role": "user", "content": "a" * 100}]), GuardLimits.of(400, 50)
     records = {}
     for uncertain in Uncertain:
         verdict = enforce(request, limits, BYTES, uncertain=uncertain)
@@ -287,7 +287,7 @@ def test_a_plan_of_an_uncertain_count_passes_the_guard() -> None:
     request = read_chunks([*chat, {"role": "user", "content": "go on"}])
     counter = OpenAIFormat(older=False, published=False)
     for uncertain in Uncertain:
-        limits = Limits.of(3_200, 100)
+        limits = GuardLimits.of(3_200, 100)
         plan = pack(request, limits, counter, uncertain=uncertain)
         assert guard(plan.count, limits, uncertain).ok
         assert plan.total <= plan.budget <= limits.input_limit
@@ -302,10 +302,10 @@ def test_integers_of_other_libraries_are_integers() -> None:
         def __index__(self) -> int:
             return self.value
 
-    limits = Limits.of(Int64(100), Int64(20))
+    limits = GuardLimits.of(Int64(100), Int64(20))
     assert (limits.max_ctx, limits.reserve_out) == (100, 20)
     assert type(limits.max_ctx) is int
     numpy = pytest.importorskip("numpy", reason="a test dependency")
-    assert Limits.of(numpy.int64(100)).max_ctx == 100
+    assert GuardLimits.of(numpy.int64(100)).max_ctx == 100
     with pytest.raises(InvalidPolicy):
-        Limits.of(numpy.float64(100))
+        GuardLimits.of(numpy.float64(100))

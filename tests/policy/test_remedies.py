@@ -14,8 +14,8 @@ from tokenbox.engine.result import Decision
 from tokenbox.policy import (
     CutChunks,
     Enforcement,
+    GuardLimits,
     LargerWindow,
-    Limits,
     LowerMaxTokens,
     enforce,
     pack,
@@ -47,7 +47,7 @@ requests = st.lists(words | sections, min_size=1, max_size=6).map(
 )
 
 
-def limits_of(enforcement: Enforcement, **changes: Any) -> Limits:  # noqa: ANN401
+def limits_of(enforcement: Enforcement, **changes: Any) -> GuardLimits:  # noqa: ANN401
     old = enforcement.limits
     fields = {
         "max_ctx": old.max_ctx,
@@ -55,7 +55,7 @@ def limits_of(enforcement: Enforcement, **changes: Any) -> Limits:  # noqa: ANN4
         "headroom": old.headroom,
         "max_input": old.max_input,
     }
-    return Limits.of(**{**fields, **changes})
+    return GuardLimits.of(**{**fields, **changes})
 
 
 @settings(max_examples=examples(150))
@@ -71,9 +71,9 @@ def test_following_the_plan_passes_and_one_less_does_not(
     chunks: list[Any], window: int, reserve: int, headroom: str, max_input: int | None, counter: str
 ) -> None:
     tokenizer, request = TOKENIZERS[counter], read_chunks(chunks)
-    limits = Limits.of(window, reserve, headroom, max_input)
+    limits = GuardLimits.of(window, reserve, headroom, max_input)
 
-    def passes(limits: Limits) -> bool:
+    def passes(limits: GuardLimits) -> bool:
         return enforce(request, limits, tokenizer).ok
 
     verdict = enforce(request, limits, tokenizer)
@@ -96,7 +96,7 @@ def test_following_the_plan_passes_and_one_less_does_not(
             check_cut(remedy, limits, tokenizer)
 
 
-def check_cut(remedy: CutChunks, limits: Limits, tokenizer: Any) -> None:  # noqa: ANN401
+def check_cut(remedy: CutChunks, limits: GuardLimits, tokenizer: Any) -> None:  # noqa: ANN401
     """What is packed passes when sent; with the last change taken back, even in part, it does not."""
     plan = remedy.plan
     assert remedy.cuts
@@ -129,9 +129,9 @@ def test_other_models_are_asked_for_only_where_a_request_is_refused() -> None:
         return ["larger", "huge"]
 
     request, tokenizer = read_chunks(["a" * 100]), TOKENIZERS["bytes"]
-    assert enforce(request, Limits.of(200, 20), tokenizer, alternatives=others).ok
+    assert enforce(request, GuardLimits.of(200, 20), tokenizer, alternatives=others).ok
     assert asked == []
-    verdict = enforce(request, Limits.of(110, 20), tokenizer, alternatives=others)
+    verdict = enforce(request, GuardLimits.of(110, 20), tokenizer, alternatives=others)
     assert asked == [100]
     larger = next(one for one in verdict.plan if isinstance(one, LargerWindow))
     assert larger.max_ctx == 120
@@ -140,14 +140,14 @@ def test_other_models_are_asked_for_only_where_a_request_is_refused() -> None:
 
 def test_what_must_be_kept_is_not_cut() -> None:
     request = read_chunks([Section("rules", "a" * 90), "b" * 30])
-    verdict = enforce(request, Limits.of(100, 20), TOKENIZERS["bytes"])
+    verdict = enforce(request, GuardLimits.of(100, 20), TOKENIZERS["bytes"])
     assert not [one for one in verdict.plan if isinstance(one, CutChunks)]
     assert [type(one) for one in verdict.plan] == [LargerWindow]
 
 
 def test_a_reserve_beyond_the_window_leaves_only_remedies_that_work() -> None:
     request = read_chunks(["a" * 10])
-    verdict = enforce(request, Limits.of(100, 200, "0.1"), TOKENIZERS["bytes"])
+    verdict = enforce(request, GuardLimits.of(100, 200, "0.1"), TOKENIZERS["bytes"])
     assert [one.to_dict()["change"] for one in verdict.plan] == ["lower_max_tokens", "larger_window"]
     assert verdict.plan[0] == LowerMaxTokens(80, 200)
 
@@ -161,7 +161,7 @@ def test_a_summary_of_the_size_offered_brings_back_what_is_offered(
     critical = tokenizer.count(
         "\n\n".join(s.content for s in request.sections if s.shrink == 0 and s.content)
     )
-    plan = pack(request, Limits.of(max(window, critical)), tokenizer)
+    plan = pack(request, GuardLimits.of(max(window, critical)), tokenizer)
     for op in plan.summary_ops:
         (name,) = op.chunks
         at = request.ids.index(name)
@@ -188,7 +188,7 @@ def test_a_summary_of_the_size_offered_brings_back_what_is_offered(
 def test_summary_offers_bring_back_more_and_more() -> None:
     chunks = [Section(f"s{i}", "w" * 30, priority=i, shrink=1) for i in range(1, 5)]
     chunks.append(Section("big", "v" * 200, priority=900, shrink=1))
-    plan = pack(read_chunks(chunks), Limits.of(240), TOKENIZERS["bytes"])
+    plan = pack(read_chunks(chunks), GuardLimits.of(240), TOKENIZERS["bytes"])
     assert [one.id for one in plan.dropped] == ["s1", "s2"]
     assert [one.id for one in plan.packed if one.decision is Decision.TRUNCATED] == ["s3"]
     assert [(op.chunks, op.brings_back) for op in plan.summary_ops] == [

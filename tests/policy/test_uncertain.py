@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tokenbox.compose.requests import By, Count
-from tokenbox.policy.guard import Basis, Limits, Uncertain, guard, needed
+from tokenbox.policy.guard import Basis, GuardLimits, Uncertain, guard, needed
 
 # 15 % of it are 15.15 tokens.
 ESTIMATE = Count(101, exact=False, at_most=400, by=By.TEXT)
@@ -21,7 +21,7 @@ ESTIMATE = Count(101, exact=False, at_most=400, by=By.TEXT)
 )
 def test_the_setting_says_what_decides(uncertain: Uncertain, tokens: int, basis: Basis) -> None:
     assert needed(ESTIMATE, uncertain) == (tokens, basis)
-    passed, refused = (guard(ESTIMATE, Limits.of(window), uncertain) for window in (tokens, tokens - 1))
+    passed, refused = (guard(ESTIMATE, GuardLimits.of(window), uncertain) for window in (tokens, tokens - 1))
     assert (passed.ok, passed.tokens, passed.basis) == (True, tokens, basis)
     assert (refused.ok, refused.over) == (False, 1)
 
@@ -39,11 +39,11 @@ def test_an_exact_count_has_no_margin() -> None:
 
 def test_what_is_over_by_its_total_is_refused_for_that() -> None:
     for uncertain in Uncertain:
-        verdict = guard(ESTIMATE, Limits.of(100), uncertain)
+        verdict = guard(ESTIMATE, GuardLimits.of(100), uncertain)
         assert (verdict.ok, verdict.basis) == (False, Basis.TOTAL)
 
 
 def test_each_of_several_prompts_has_the_window_for_itself() -> None:
     prompts = Count(300, exact=True, at_most=300, by=By.TEMPLATE, largest=120)
-    assert guard(prompts, Limits.of(120)).ok
-    assert not guard(prompts, Limits.of(119)).ok
+    assert guard(prompts, GuardLimits.of(120)).ok
+    assert not guard(prompts, GuardLimits.of(119)).ok

@@ -15,7 +15,7 @@ from tokenbox.proof.of_blocks import RENDER_BLOCKS
 from tokenbox.proof.of_sections import LAYOUT
 
 if TYPE_CHECKING:
-    from tokenbox.proof.calls import Function
+    from tokenbox.proof.calls import RecordedFunction
     from tokenbox.proof.evidence import Evidence
 
 MARKERS = ("QUAGGA rules", "QUAGGA notes é", "QUAGGA extra", "QUAGGA code", "QUAGGA summary")
@@ -35,7 +35,7 @@ MADE = Volatile("2026-11-21T10:00:00.000000Z", "host", {"python": "cpython 3.11.
 
 
 def evidence_of(
-    function: Function[..., Any],
+    function: RecordedFunction[..., Any],
     *args: Any,  # noqa: ANN401
     source: str | None = None,
     **kwargs: Any,  # noqa: ANN401

@@ -15,7 +15,7 @@ from tokenbox.content.block_kinds import Lang, MediaType, Priority
 from tokenbox.content.blocks import AnnotationBlock, CodeBlock, ImageBlock
 from tokenbox.content.section import Section
 from tokenbox.errors import ContextCriticalOverflow, TokenizerError
-from tokenbox.proof import Kind, Outcome, Sourced, Status
+from tokenbox.proof import EvidenceKind, EvidenceOutcome, EvidenceStatus, Sourced
 from tokenbox.proof.calls import evidence_of as call_evidence
 from tokenbox.proof.of_blocks import RENDER_BLOCKS, block_names
 from tokenbox.proof.of_sections import LAYOUT
@@ -37,7 +37,7 @@ def test_of_a_layout() -> None:
     result = tokenbox.layout(SECTIONS, 28, "utf8-bytes")
     evidence = evidence_of(LAYOUT, SECTIONS, 28, "utf8-bytes", source="prompt.toml")
     assert (evidence.function, evidence.arguments) == ("layout", {"separator": "\n\n", "reclaim": False})
-    assert (evidence.kind, evidence.outcome) == (Kind.LAYOUT, Outcome())
+    assert (evidence.kind, evidence.outcome) == (EvidenceKind.LAYOUT, EvidenceOutcome())
     assert evidence.digest == result.digest
     assert evidence.emitted == result.text
     assert evidence.budget.tokens == Sourced(28, "given")
@@ -66,7 +66,7 @@ def test_of_a_layout() -> None:
 def test_of_a_refusal() -> None:
     evidence = evidence_of(LAYOUT, SECTIONS, 3, "utf8-bytes", "\n\n", reclaim=False)
     assert evidence.arguments == {"separator": "\n\n", "reclaim": False}
-    assert evidence.outcome.status is Status.REFUSED
+    assert evidence.outcome.status is EvidenceStatus.REFUSED
     assert evidence.outcome.figures["deficit"] == 15
     assert evidence.outcome.figures["smallest_change"]["minimum_budget"] == 18  # type: ignore[index]
     assert evidence.decisions == ({"id": "rules", "decision": "critical", "size": 18},)
@@ -78,7 +78,7 @@ def test_a_failure_does_not_quote() -> None:
     error = TokenizerError("the counter failed on: MARKER", text="MARKER", length=6)
     arguments = {"sections": SECTIONS, "budget": 3, "tokenizer": get("utf8-bytes")}
     evidence = call_evidence(LAYOUT, arguments, error)
-    assert evidence.outcome == Outcome(Status.FAILED, "tokenizer_error", {"length": 6})
+    assert evidence.outcome == EvidenceOutcome(EvidenceStatus.FAILED, "tokenizer_error", {"length": 6})
 
 
 def test_of_blocks() -> None:

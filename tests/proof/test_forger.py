@@ -19,7 +19,7 @@ import pytest
 from tests.ctx.test_replay import BLOCKS, MESSAGES, SECTIONS, TOOLS
 from tests.proof.examples import EXAMPLES, MADE, evidence_of, layout_evidence
 from tokenbox.errors import TokenboxError
-from tokenbox.policy import Limits, read_chunks
+from tokenbox.policy import GuardLimits, read_chunks
 from tokenbox.policy.override import allow_over_context
 from tokenbox.proof.bundle import (
     DECISIONS,
@@ -59,12 +59,12 @@ BYTES = get("utf8-bytes")
 
 
 def plan(chunks: list[Any], tools: Any = None, window: int = 300) -> Evidence:
-    limits = Limits.of(window, 20, "0.05", 270, {"max_ctx": "flag"})
+    limits = GuardLimits.of(window, 20, "0.05", 270, {"max_ctx": "flag"})
     return evidence_of(PLAN, read_chunks(chunks, tools=tools), limits, BYTES, None, "gpt-4o")
 
 
 def enforcement(window: int, override: Any = None) -> Evidence:
-    limits = Limits.of(window, 20, "0.05")
+    limits = GuardLimits.of(window, 20, "0.05")
     return evidence_of(
         ENFORCE,
         read_chunks(list(SECTIONS)),

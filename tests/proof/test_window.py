@@ -17,7 +17,7 @@ from tests.proof.examples import evidence_of
 from tests.proof.test_replay import contents_of
 from tokenbox.content.message import UndeclaredCost
 from tokenbox.errors import ContextCriticalOverflow, InvalidBudget, TokenboxError
-from tokenbox.proof import Kind, Sourced, Status
+from tokenbox.proof import EvidenceKind, EvidenceStatus, Sourced
 from tokenbox.proof.bundle import build
 from tokenbox.proof.errors import BundleInvalid, ReplayImpossible
 from tokenbox.proof.of_messages import FIT
@@ -57,8 +57,8 @@ def test_of_a_window() -> None:
     )
     (evidence,) = found
     assert (evidence.kind, evidence.outcome.status, evidence.digest) == (
-        Kind.WINDOW,
-        Status.OK,
+        EvidenceKind.WINDOW,
+        EvidenceStatus.OK,
         fitted.digest,
     )
     assert evidence.budget.tokens == Sourced(600, "given")
@@ -80,9 +80,12 @@ def test_of_a_refusal_and_of_a_failure() -> None:
     with pytest.raises(UndeclaredCost):
         tokenbox.fit([image], 90, "o200k_base", media_tokens="declared", proof=found.append)
     refused, failed = found
-    assert (refused.outcome.status, refused.outcome.code) == (Status.REFUSED, "context_critical_overflow")
+    assert (refused.outcome.status, refused.outcome.code) == (
+        EvidenceStatus.REFUSED,
+        "context_critical_overflow",
+    )
     assert [record["id"] for record in refused.decisions] == ["messages[0] (system)", "messages[5] (user)"]
-    assert (failed.outcome.status, failed.outcome.code) == (Status.FAILED, "undeclared_cost")
+    assert (failed.outcome.status, failed.outcome.code) == (EvidenceStatus.FAILED, "undeclared_cost")
     for evidence in found:
         assert evidence.emitted is None
         assert replay(*contents_of(evidence)).same

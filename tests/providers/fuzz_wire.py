@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from tokenbox.providers.target import Bounds
-from tokenbox.providers.wire import Connection, Failure, Wire, WireError
+from tokenbox.providers.wire import BrokenAnswer, Failure, Wire, WireConnection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -132,9 +132,9 @@ def _cut(chance: random.Random, data: bytes) -> tuple[bytes, ...]:
     return tuple(data[start:end] for start, end in zip([0, *places], [*places, len(data)], strict=True))
 
 
-async def read(wire: Wire, case: Case) -> tuple[str, int, bytes, Connection]:
+async def read(wire: Wire, case: Case) -> tuple[str, int, bytes, WireConnection]:
     """How reading ended, the status, the body, and the connection, which was released or closed."""
-    connection = Connection(wire)
+    connection = WireConnection(wire)
     transport = Transport()
     connection.connection_made(cast("asyncio.BaseTransport", transport))
 
@@ -142,7 +142,7 @@ async def read(wire: Wire, case: Case) -> tuple[str, int, bytes, Connection]:
         try:
             await connection.ask(b"", b"", wire.bounds)
             body = await connection.read(1 << 20)
-        except WireError as error:
+        except BrokenAnswer as error:
             return error.how.value, connection.status, b""
         return "whole", connection.status, body
 

@@ -30,13 +30,13 @@ from tests.providers.fake import FakeServer, serving, sse, streamed
 from tests.providers.test_streams import WHOLE
 from tokenbox.ledger.usage import Usage
 from tokenbox.providers import (
+    ApiKey,
     BlockingProvider,
     ChatAnswer,
     ContextExceeded,
     EndpointMemory,
     FinishReason,
     InvalidRequest,
-    Key,
     ModelNotFound,
     ServerFailed,
     StreamCut,
@@ -109,7 +109,7 @@ def test_openai_requests_are_those_of_the_official_client() -> None:
     }
     with (
         serving({"/v1/chat/completions": body}) as server,
-        provider(server, "openai", key=Key("sk-1")) as made,
+        provider(server, "openai", key=ApiKey("sk-1")) as made,
     ):
         made.chat(CONVERSATION, TOOLS, max_tokens=7, temperature=0.1, stop=["x"])
         list(made.stream(CONVERSATION, TOOLS))
@@ -209,7 +209,7 @@ def test_anthropic_whole() -> None:
     valid(AnthropicMessage, MESSAGE)
     with (
         serving({"/v1/messages": MESSAGE}) as server,
-        provider(server, "anthropic", key=Key("sk-ant")) as made,
+        provider(server, "anthropic", key=ApiKey("sk-ant")) as made,
     ):
         assert made.chat(CONVERSATION, TOOLS, max_tokens=50, temperature=0.2, stop=["END"]) == SAID
         asked = server.asked[0]

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenbox.providers.errors import AnswerTooLarge
-from tokenbox.providers.framing import Framing, JsonLines, Message, ServerSentEvents
+from tokenbox.providers.framing import Framing, JsonLines, ServerSentEvents, StreamMessage
 
 
-def fed(framing: Framing, pieces: list[bytes]) -> list[Message]:
+def fed(framing: Framing, pieces: list[bytes]) -> list[StreamMessage]:
     return [message for piece in pieces for message in framing.feed(piece)] + framing.close()
 
 
@@ -36,7 +36,7 @@ def fed(framing: Framing, pieces: list[bytes]) -> list[Message]:
     ],
 )
 def test_server_sent_events(stream: bytes, messages: list[tuple[str, str]]) -> None:
-    expected = [Message(*message) for message in messages]
+    expected = [StreamMessage(*message) for message in messages]
     assert fed(ServerSentEvents(1_000), [stream]) == expected
     assert fed(ServerSentEvents(1_000), [stream[i : i + 1] for i in range(len(stream))]) == expected
 
@@ -52,7 +52,7 @@ lines = st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), max_siz
 def test_any_chunking_of_events_gives_the_same(events: list[list[str]], end: str, sizes: list[int]) -> None:
     stream = "".join("".join(f"data: {line}{end}" for line in event) + end for event in events).encode()
     assert fed(ServerSentEvents(10_000), pieces_of(stream, sizes)) == [
-        Message("", "\n".join(e)) for e in events
+        StreamMessage("", "\n".join(e)) for e in events
     ]
 
 

@@ -12,7 +12,7 @@ from tokenbox.config import load
 from tokenbox.config.errors import ConfigError
 from tokenbox.providers import BlockingProvider, EndpointMemory, InvalidTarget, Target, find_kind, kind_names
 from tokenbox.providers import kinds as registry
-from tokenbox.providers.kinds.kind import KINDS, Kind, register_kind
+from tokenbox.providers.kinds.kind import KINDS, ServerKind, register_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,7 +108,7 @@ def test_what_a_package_does_wrong_is_said() -> None:
 
 def test_a_name_is_taken_once() -> None:
     with pytest.raises(ValueError, match=r"'llama\.cpp' already"):
-        register_kind(Kind("llama.cpp", find_kind("llama.cpp").dialect))
+        register_kind(ServerKind("llama.cpp", find_kind("llama.cpp").dialect))
 
 
 def test_a_missing_model_is_no_missing_route_and_a_missing_route_is_asked_again_later() -> None:

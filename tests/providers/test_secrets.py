@@ -16,11 +16,11 @@ from aiohttp import web
 
 from tests.providers.fake import Handler, Reply, chunk, head_of, raw, serving, streamed
 from tokenbox.providers import (
+    ApiKey,
     BlockingProvider,
     Bounds,
     EndpointMemory,
     InvalidTarget,
-    Key,
     Provider,
     ProviderError,
     Target,
@@ -36,7 +36,7 @@ SECRET = "sk-" + hashlib.sha256(__name__.encode()).hexdigest()  # in no file, an
 
 def target(url: str, kind: str = "openai-compatible") -> Target:
     bounds = Bounds(probe_seconds=0.2, idle_seconds=0.2)
-    return Target(url, "m", kind, key=Key(SECRET), use_tokenize_endpoint=True, bounds=bounds)
+    return Target(url, "m", kind, key=ApiKey(SECRET), use_tokenize_endpoint=True, bounds=bounds)
 
 
 def everything(error: BaseException) -> str:
@@ -157,16 +157,16 @@ def test_a_key_in_the_wrong_place_is_not_repeated(endpoint: str) -> None:
 )
 def test_a_key_that_cannot_be_sent(value: str) -> None:
     with pytest.raises(InvalidTarget) as raised:
-        Key(value)
+        ApiKey(value)
     assert SECRET not in everything(raised.value)
 
 
 def test_a_key_shows_nowhere_and_travels_nowhere() -> None:
-    key = Key(f" {SECRET}\n")
+    key = ApiKey(f" {SECRET}\n")
     assert key.reveal() == SECRET
-    assert key == Key(SECRET)
-    assert key != Key("sk-other")
-    assert len({key, Key(SECRET)}) == 1
+    assert key == ApiKey(SECRET)
+    assert key != ApiKey("sk-other")
+    assert len({key, ApiKey(SECRET)}) == 1
     shown = [repr(key), str(key), f"{key}", repr(target("http://h")), repr([key]), "%s %r" % (key, key)]  # noqa: UP031
     assert all(SECRET not in one for one in shown)
     assert "***" in repr(key)

@@ -21,6 +21,7 @@ from tests.waiting import SECONDS, until
 from tokenbox.ledger.usage import Usage
 from tokenbox.providers import (
     AnswerTooLarge,
+    ApiKey,
     AuthenticationFailed,
     BadAnswer,
     BlockingProvider,
@@ -32,7 +33,6 @@ from tokenbox.providers import (
     EndpointMemory,
     FinishReason,
     InvalidRequest,
-    Key,
     Provider,
     ProviderError,
     RateLimited,
@@ -47,7 +47,7 @@ from tokenbox.providers import (
     Timings,
 )
 from tokenbox.providers.framing import ServerSentEvents
-from tokenbox.providers.openai_chat import Reader
+from tokenbox.providers.openai_chat import ChatReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +60,7 @@ BOUNDS = Bounds(connect_seconds=SECONDS, idle_seconds=SECONDS, total_seconds=SEC
 def provider(
     url: str, kind: str = "openai-compatible", bounds: Bounds = BOUNDS, key: str | None = None
 ) -> BlockingProvider:
-    target = Target(url, "m", kind, key=None if key is None else Key(key), bounds=bounds)
+    target = Target(url, "m", kind, key=None if key is None else ApiKey(key), bounds=bounds)
     return BlockingProvider(target, memory=EndpointMemory())
 
 
@@ -146,7 +146,7 @@ def test_any_chunking_gives_the_same_answer(sizes: list[int], ascii_only: bool) 
     stream = b"".join(
         b"data: %s\r\n\r\n" % json.dumps(one, ensure_ascii=ascii_only).encode() for one in WHOLE
     )
-    framing, reader, events, at, turn = ServerSentEvents(10_000), Reader(), [], 0, 0
+    framing, reader, events, at, turn = ServerSentEvents(10_000), ChatReader(), [], 0, 0
     while at < len(stream):
         size = sizes[turn % len(sizes)]
         for message in framing.feed(stream[at : at + size]):

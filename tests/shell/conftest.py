@@ -12,7 +12,7 @@ import pytest
 from tokenbox.config import load
 from tokenbox.providers.memory import SESSION
 from tokenbox.render.lines import plain
-from tokenbox.shell.build import Environment, Options, begin
+from tokenbox.shell.build import Environment, ShellOptions, begin
 from tokenbox.shell.screen import Approval
 from tokenbox.store.stores import open_store
 
@@ -150,7 +150,7 @@ def start(tmp_path: Path) -> Iterator[Begin]:
             lambda seconds: heard.waits.append(seconds),  # noqa: PLW0108  # it is made below
         )
         heard = Heard()
-        session = begin(heard, config, world, Options(endpoint, name, resume))
+        session = begin(heard, config, world, ShellOptions(endpoint, name, resume))
         begun.append(session)
         return session, heard
 

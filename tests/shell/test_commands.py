@@ -13,7 +13,7 @@ from tests.providers.fake import serving, sse
 from tests.shell.test_servers import COUNTING, delta, done, says, script
 from tokenbox.providers.counting import TokenCount
 from tokenbox.render.lines import cells, plain
-from tokenbox.shell.context import Item, Kind
+from tokenbox.shell.context import ContextKind, ContextRow
 from tokenbox.shell.loop import take
 from tokenbox.shell.picture import picture, warning
 
@@ -344,14 +344,23 @@ def test_a_session_that_two_use_loses_no_call(start: Begin) -> None:
 
 
 @pytest.fixture
-def items() -> list[Item]:
-    kinds = (Kind.SYSTEM, Kind.USER, Kind.ASSISTANT, Kind.TOOL, Kind.OFFER, Kind.TEMPLATE)
-    return [Item(kind, "about", 40 * (n + 1), exact=True) for n, kind in enumerate(kinds)]
+def items() -> list[ContextRow]:
+    kinds = (
+        ContextKind.SYSTEM,
+        ContextKind.USER,
+        ContextKind.ASSISTANT,
+        ContextKind.TOOL,
+        ContextKind.OFFER,
+        ContextKind.TEMPLATE,
+    )
+    return [ContextRow(kind, "about", 40 * (n + 1), exact=True) for n, kind in enumerate(kinds)]
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
 @pytest.mark.parametrize("budget", [0, 100, 840, 2_000, 100_000])
-def test_the_picture_fits_its_width_and_its_bar_adds_up(items: list[Item], width: int, budget: int) -> None:
+def test_the_picture_fits_its_width_and_its_bar_adds_up(
+    items: list[ContextRow], width: int, budget: int
+) -> None:
     lines = picture(items, TokenCount(840, exact=True, source="x"), budget, width)
     assert all(sum(cells(span.text) for span in line) <= width for line in lines)
     assert sum(cells(span.text) for span in lines[1]) == min(width - 2, 100)

@@ -14,7 +14,7 @@ from tests.waiting import until
 from tokenbox.content.lenses.lines import ends_tokens
 from tokenbox.shell.cleaning import readable
 from tokenbox.shell.offers import offer
-from tokenbox.shell.running import Place, Ran, run
+from tokenbox.shell.running import Ran, WorkingPlace, run
 from tokenbox.tokenizers import get
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Shell:
 
     def __init__(self, folder: Path, shell: str) -> None:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-        self.place = Place(str(folder), {**kept, "SHELL": shell})
+        self.place = WorkingPlace(str(folder), {**kept, "SHELL": shell})
         self.shown = bytearray()
 
     def run(self, command: str) -> Ran:
@@ -115,7 +115,7 @@ def test_a_folder_that_is_gone_is_said(shell: Shell, tmp_path: Path) -> None:
         127,
         f"{tmp_path}/gone is not a folder any more: cd to another.\n",
     )
-    shell.place = Place(str(tmp_path), shell.place.variables)
+    shell.place = WorkingPlace(str(tmp_path), shell.place.variables)
     assert shell("pwd") == f"{tmp_path}\n"
 
 

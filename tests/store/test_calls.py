@@ -17,7 +17,7 @@ from tokenbox.ledger import Call, Outcome, Totals, Usage
 from tokenbox.ledger.call import time_text
 from tokenbox.ledger.totals import NOTHING, total
 from tokenbox.store import calls as module
-from tokenbox.store.calls import By, Span
+from tokenbox.store.calls import CallField, CallSpan
 from tokenbox.store.errors import StoreDamaged
 from tokenbox.store.stores import open_store
 
@@ -66,16 +66,16 @@ def test_money_stays_exact(store: Store) -> None:
 
 def test_an_empty_store(store: Store) -> None:
     assert store.calls.totals() == NOTHING
-    assert store.calls.rows([By.MODEL, By.DAY]) == []
+    assert store.calls.rows([CallField.MODEL, CallField.DAY]) == []
     assert list(store.calls.each()) == []
 
 
-def expected(recorded: list[Call], by: list[By]) -> list[tuple[tuple[str | None, ...], Totals]]:
+def expected(recorded: list[Call], by: list[CallField]) -> list[tuple[tuple[str | None, ...], Totals]]:
     """Grouped the slow way."""
 
     def key(call: Call) -> tuple[str | None, ...]:
         return tuple(
-            time_text(call.started)[:10] if one is By.DAY else getattr(call, one.value) for one in by
+            time_text(call.started)[:10] if one is CallField.DAY else getattr(call, one.value) for one in by
         )
 
     keys = {key(call) for call in recorded}
@@ -88,7 +88,7 @@ def expected(recorded: list[Call], by: list[By]) -> list[tuple[tuple[str | None,
 @settings(max_examples=examples(40))
 @given(
     recorded=st.lists(calls(), max_size=8, unique_by=lambda call: call.id),
-    by=st.lists(st.sampled_from(By), max_size=3, unique=True),
+    by=st.lists(st.sampled_from(CallField), max_size=3, unique=True),
     bounds=st.tuples(*[st.none() | st.integers(-2_000, 2_000)] * 2),
     project=st.none() | st.sampled_from(["/home/ada/engine", "notes"]),
     session=st.none() | st.just("s1"),
@@ -97,14 +97,14 @@ def expected(recorded: list[Call], by: list[By]) -> list[tuple[tuple[str | None,
 def test_sums_are_those_of_the_ledger(
     shared_stores: list[Store],
     recorded: list[Call],
-    by: list[By],
+    by: list[CallField],
     bounds: tuple[int | None, int | None],
     project: str | None,
     session: str | None,
     chance: Random,
 ) -> None:
     since, until = (None if one is None else NOON + timedelta(minutes=one) for one in bounds)
-    span = Span(since, until, project, session)
+    span = CallSpan(since, until, project, session)
     inside = [
         call
         for call in recorded

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tokenbox.ledger.quota import Bucket, Level, Quota, Take
+from tokenbox.ledger.quota import Bucket, Quota, QuotaLevel, Take
 from tokenbox.store import leases
 from tokenbox.store.leases import LeasedQuotas
 from tokenbox.store.quotas import QuotaExceeded, QuotaStoreError
@@ -36,17 +36,17 @@ class Shared:
         self.highest = 0
         self._faults = faults
 
-    async def hold(self, reservation: str, take: Take, *, check: bool = True) -> Level:
+    async def hold(self, reservation: str, take: Take, *, check: bool = True) -> QuotaLevel:
         await self._come()
         name = take.bucket.name
         difference = take.amount - self.rows.get((reservation, name), 0)
         used = self.used.get(name, 0)
         if check and difference > 0 and used + difference > take.bucket.quota.limit:
-            raise QuotaExceeded(Level(take.bucket, used), difference)
+            raise QuotaExceeded(QuotaLevel(take.bucket, used), difference)
         self.rows[reservation, name] = take.amount
         self.used[name] = used + difference
         await self._go()
-        return Level(take.bucket, self.used[name])
+        return QuotaLevel(take.bucket, self.used[name])
 
     async def settle(self, reservation: str, takes: Sequence[Take]) -> None:
         await self._come()
@@ -55,11 +55,11 @@ class Shared:
             self.used[key[1]] += used.get(key[1], 0) - self.rows.pop(key)
         await self._go()
 
-    async def take(self, reservation: str, takes: Sequence[Take]) -> list[Level]:
+    async def take(self, reservation: str, takes: Sequence[Take]) -> list[QuotaLevel]:
         raise NotImplementedError
 
-    async def levels(self, buckets: Sequence[Bucket]) -> list[Level]:
-        return [Level(one, self.used.get(one.name, 0)) for one in buckets]
+    async def levels(self, buckets: Sequence[Bucket]) -> list[QuotaLevel]:
+        return [QuotaLevel(one, self.used.get(one.name, 0)) for one in buckets]
 
     async def ping(self) -> None: ...
 

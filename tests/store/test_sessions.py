@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tokenbox.store.sessions import Session
+    from tokenbox.store.sessions import StoredSession
     from tokenbox.store.stores import Store
 
 LATER = NOON + timedelta(minutes=5)
@@ -37,19 +37,19 @@ def said(text: str, role: str = "user") -> Turn:
     return Turn({"role": role, "content": text}, NOON, tokens=len(text), exact=True)
 
 
-def texts(session: Session) -> list[object]:
+def texts(session: StoredSession) -> list[object]:
     return [turn.message["content"] for turn in session.turns()]
 
 
 @pytest.fixture
-def session(store: Store) -> Session:
+def session(store: Store) -> StoredSession:
     made = store.sessions.create("id-1", "engine", NOON, model="haiku", settings={"token_budget": 4096})
     made.append(said("one"), said("two", "assistant"))
     made.append(said("three"))
     return made
 
 
-def test_turns_come_back_as_they_were_written(store: Store, session: Session) -> None:
+def test_turns_come_back_as_they_were_written(store: Store, session: StoredSession) -> None:
     again = store.sessions.open("engine")
     assert texts(again) == ["one", "two", "three"]
     assert [(turn.position, turn.place, turn.tokens, turn.exact) for turn in again.turns()] == [
@@ -82,7 +82,7 @@ def test_any_text_comes_back(store: Store, content: str) -> None:
     assert (turn.tokens, turn.exact, turn.pinned) == (None, False, False)
 
 
-def test_what_is_no_longer_sent_stays_in_the_record(session: Session) -> None:
+def test_what_is_no_longer_sent_stays_in_the_record(session: StoredSession) -> None:
     session.mark([0], TurnState.EVICTED)
     session.pin(2)
     assert texts(session) == ["two", "three"]
@@ -98,7 +98,7 @@ def test_what_is_no_longer_sent_stays_in_the_record(session: Session) -> None:
     assert not any(turn.pinned for turn in session.turns())
 
 
-def test_a_summary_stands_where_what_it_sums_up_stood(store: Store, session: Session) -> None:
+def test_a_summary_stands_where_what_it_sums_up_stood(store: Store, session: StoredSession) -> None:
     session.summarize([0, 1], said("so far", "system"))
     session.append(said("four"))
     session.summarize([2, 3], said("farther", "system"))
@@ -117,7 +117,7 @@ def test_a_summary_stands_where_what_it_sums_up_stood(store: Store, session: Ses
     assert texts(session) == ["farther", "four"]
 
 
-def test_two_processes_cannot_go_on_with_one_session(store: Store, session: Session) -> None:
+def test_two_processes_cannot_go_on_with_one_session(store: Store, session: StoredSession) -> None:
     other = store.sessions.open("engine")
     other.append(said("mine"))
     with pytest.raises(SessionChanged, match="it has a turn 3 of its own"):
@@ -125,7 +125,7 @@ def test_two_processes_cannot_go_on_with_one_session(store: Store, session: Sess
     assert texts(store.sessions.open("engine")) == ["one", "two", "three", "mine"]
 
 
-def test_writing_again_what_may_have_been_written_is_safe(store: Store, session: Session) -> None:
+def test_writing_again_what_may_have_been_written_is_safe(store: Store, session: StoredSession) -> None:
     first, second = store.sessions.open("engine"), store.sessions.open("engine")
     first.append(said("four"))
     second.append(said("four"), said("five"))
@@ -158,7 +158,7 @@ def test_sessions_are_listed_by_last_use_and_by_project(store: Store) -> None:
     assert [info.name for info in store.sessions.list("/p")] == ["old"]
 
 
-def test_a_name_is_taken_once(store: Store, session: Session) -> None:
+def test_a_name_is_taken_once(store: Store, session: StoredSession) -> None:
     with pytest.raises(DuplicateSession, match="there is a session 'engine' already"):
         store.sessions.create("id-2", "engine", NOON)
     other = store.sessions.create("id-2", "notes", NOON)
@@ -176,7 +176,7 @@ def test_what_is_no_name(store: Store, name: str) -> None:
         store.sessions.create("a", name, NOON)
 
 
-def test_a_deleted_session_is_gone_with_every_word(store: Store, session: Session) -> None:
+def test_a_deleted_session_is_gone_with_every_word(store: Store, session: StoredSession) -> None:
     assert store.sessions.delete("eng").name == "engine"
     assert store.sessions.list() == []
     with store.database.reading() as transaction:
@@ -206,7 +206,7 @@ def test_what_is_no_turn(turn: Callable[[], Turn]) -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), {1, 2}, b"bytes"])
-def test_what_json_cannot_say_is_refused_and_nothing_written(session: Session, value: object) -> None:
+def test_what_json_cannot_say_is_refused_and_nothing_written(session: StoredSession, value: object) -> None:
     with pytest.raises(InvalidSession, match="cannot be written as JSON"):
         session.append(said("four"), Turn({"role": "user", "content": value}, NOON))
     assert texts(session) == ["one", "two", "three"]
@@ -214,7 +214,7 @@ def test_what_json_cannot_say_is_refused_and_nothing_written(session: Session, v
     assert texts(session) == ["one", "two", "three", "four"]
 
 
-def test_a_saved_session_can_be_loaded_elsewhere(session: Session, tmp_path: Path) -> None:
+def test_a_saved_session_can_be_loaded_elsewhere(session: StoredSession, tmp_path: Path) -> None:
     session.summarize([0, 1], said("so far", "system"))
     session.pin(2)
     saved = json.loads(json.dumps(session.saved()))

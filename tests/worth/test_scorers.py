@@ -9,8 +9,8 @@ import pytest
 
 import tokenbox
 from tokenbox.errors import CodeNotAllowed
-from tokenbox.folder import Options, pack_source, read, survey
-from tokenbox.folder.listing import Shown
+from tokenbox.folder import PackOptions, pack_source, read, survey
+from tokenbox.folder.listing import FileShown
 from tokenbox.worth.scorers import ScorerProblem, scorer_of
 
 if TYPE_CHECKING:
@@ -68,10 +68,10 @@ def test_a_pack_by_a_scorer_is_within_the_budget(tmp_path: Path, budget: int) ->
         lines = "".join(f"def {name}_{n}():\n    return '{body} {n}'\n\n\n" for n in range(40))
         (tmp_path / f"{name}.py").write_text(lines, encoding="utf-8")
     source = read(survey([tmp_path]))
-    pack = pack_source(source, "o200k_base", budget, options=Options("the moon", scorer=about_bread))
+    pack = pack_source(source, "o200k_base", budget, options=PackOptions("the moon", scorer=about_bread))
     assert pack.total <= budget
     assert pack.to_dict()["scorer"] == f"{__name__}:about_bread"
     if budget >= 400:
         shown = {file.path: file.shown for file in pack.files}
-        assert shown["oven.py"] is not Shown.LISTED
+        assert shown["oven.py"] is not FileShown.LISTED
         assert "bread 1" in pack.text

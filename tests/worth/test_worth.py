@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenbox.worth import SCALE, read_query
-from tokenbox.worth.documents import Document, Span
+from tokenbox.worth.documents import Document, PieceSpan
 from tokenbox.worth.fixed import log2
-from tokenbox.worth.query import Place
-from tokenbox.worth.references import Part, nearby, referring, ties
+from tokenbox.worth.query import NamedPath
+from tokenbox.worth.references import ReferencePart, nearby, referring, ties
 from tokenbox.worth.relevance import Relevance, remembered
 from tokenbox.worth.standing import Standing
 from tokenbox.worth.words import split, stem
@@ -64,7 +64,7 @@ def test_a_stem_is_a_prefix_but_for_y(word: str) -> None:
 @pytest.mark.parametrize("endless", ["x", "x/", "A1b+/", "字", "a.b"])
 def test_what_is_too_long_for_a_name_is_none(endless: str) -> None:
     found = read_query(f"the total {endless * 40_000} is wrong\nsee cart.py:3 {endless * 40_000}")
-    assert found.places == (Place("cart.py", (3,)),)
+    assert found.places == (NamedPath("cart.py", (3,)),)
     assert {word.text for word in found.words} == {"total", "wrong", "see", "cart", "py"}
 
 
@@ -73,7 +73,7 @@ def test_a_traceback_names_places_and_symbols() -> None:
         "ValueError: bad mark\nTraceback (most recent call last):\n"
         '  File "src/app/marks.py", line 41, in read_mark\n    raise'
     )
-    assert Place("src/app/marks.py", (41,)) in query.places
+    assert NamedPath("src/app/marks.py", (41,)) in query.places
     assert "read_mark" in query.symbols
 
 
@@ -110,7 +110,7 @@ def test_words_inside_identifiers_count_and_parts_of_words_do_not() -> None:
 def test_the_piece_that_a_line_is_in_is_worth_most() -> None:
     data = "".join(f"line {n}\n" for n in range(100)).encode()
     found = Relevance([Document("a.py", data)], read_query('File "a.py", line 70, in x'))
-    spans = [Span(at * 7, at * 7 + 70, at, at + 10) for at in range(0, 100, 10)]
+    spans = [PieceSpan(at * 7, at * 7 + 70, at, at + 10) for at in range(0, 100, 10)]
     assert max(spans, key=lambda span: found.piece(0, span)).first == 60
 
 
@@ -121,7 +121,7 @@ def test_what_is_in_focus_brings_what_refers_to_it() -> None:
         Document("c.py", b"def spin_gear():\n    pass\n"),
         *(Document(f"d{n}.py", b"print('other words')\n") for n in range(20)),
     ]
-    query = nearby(read_query(""), documents, [documents[0].data], [Place("a.py")])
+    query = nearby(read_query(""), documents, [documents[0].data], [NamedPath("a.py")])
     found = Relevance(documents, query)
     order = sorted(range(len(documents)), key=lambda i: -found.document(i))
     assert [documents[i].path for i in order[:3]] == ["a.py", "b.py", "c.py"] or order[0] == 0
@@ -141,18 +141,18 @@ def test_standing_is_who_is_referred_to() -> None:
     ]
     found = Standing(documents)
     assert found.document(0) > found.document(1)
-    central, lonely = Span(0, 30, 0, 2, ("central",)), Span(32, 60, 4, 6, ("lonely",))
+    central, lonely = PieceSpan(0, 30, 0, 2, ("central",)), PieceSpan(32, 60, 4, 6, ("lonely",))
     assert found.piece(0, central) > found.piece(0, lonely)
 
 
 def test_what_the_best_refer_to_comes_after_what_matches() -> None:
     parts = [
-        Part(b"def best(): helper_of_it()", (b"best",), 100),
-        *(Part(b"matches", (), 100) for _ in range(40)),
-        Part(b"def helper_of_it(): pass", (b"helper_of_it",), 100),
-        Part(b"best()", (b"calls_the_best",), 100),
-        Part(b"best() # in a page", (), 20),
-        Part(b"nothing", (b"alone",), 100),
+        ReferencePart(b"def best(): helper_of_it()", (b"best",), 100),
+        *(ReferencePart(b"matches", (), 100) for _ in range(40)),
+        ReferencePart(b"def helper_of_it(): pass", (b"helper_of_it",), 100),
+        ReferencePart(b"best()", (b"calls_the_best",), 100),
+        ReferencePart(b"best() # in a page", (), 20),
+        ReferencePart(b"nothing", (b"alone",), 100),
     ]
     worths = [1000, *range(900, 860, -1), 10, 10, 10, 10]
     tie = ties({b"helper_of_it": 2, b"best": 3, b"matches": 40}, 100)
@@ -169,7 +169,9 @@ def test_what_the_best_refer_to_comes_after_what_matches() -> None:
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=60), st.randoms(use_true_random=False))
 def test_references_take_no_worth_and_keep_the_best_in_order(worths: list[int], draw: Random) -> None:
     names = [b"alpha", b"beta", b"gamma"]
-    parts = [Part(b" ".join(draw.choices(names, k=2)), draw.choices(names, k=1), 100) for _ in worths]
+    parts = [
+        ReferencePart(b" ".join(draw.choices(names, k=2)), draw.choices(names, k=1), 100) for _ in worths
+    ]
     found = referring(parts, worths, len(worths), ties(dict.fromkeys(names, 2), len(worths) + 20))
     assert all(new >= old for new, old in zip(found, worths, strict=True))
     best = sorted(range(len(worths)), key=lambda n: -worths[n])[:30]
@@ -184,12 +186,12 @@ def test_a_traceback_is_about_its_last_line() -> None:
     )
     weights = {word.text: word.weight for word in query.words}
     assert weights["ham"] > weights["round"]
-    assert query.places[0] == Place("usr/lib/site-packages/shop/cart.py", (12,))
+    assert query.places[0] == NamedPath("usr/lib/site-packages/shop/cart.py", (12,))
 
 
 def test_paths_as_windows_writes_them() -> None:
     query = read_query(r"at Shop.Total() in C:\work\src\Cart.cs:line 52, by GuzzleHttp\Client::send")
-    assert [place for place in query.places if place.lines] == [Place("work/src/Cart.cs", (52,))]
+    assert [place for place in query.places if place.lines] == [NamedPath("work/src/Cart.cs", (52,))]
     assert "GuzzleHttp" in query.symbols
     assert read_query("a\\" * 100_000).places == ()
 

@@ -45,10 +45,10 @@ def run(
     from tokenbox.batch.plan import one_of  # noqa: PLC0415
     from tokenbox.batch.runs import RunOptions  # noqa: PLC0415
     from tokenbox.batch.runs import run as run_plan  # noqa: PLC0415
-    from tokenbox.batch.shards import Format  # noqa: PLC0415
+    from tokenbox.batch.shards import RowFormat  # noqa: PLC0415
 
     how = {name: value for name, value in options.items() if name in _OF_RUN and value is not None}
-    for name, kind in (("engine", EngineName), ("input_format", Format), ("output_format", Format)):
+    for name, kind in (("engine", EngineName), ("input_format", RowFormat), ("output_format", RowFormat)):
         if name in how:
             how[name] = one_of(kind, how[name], name)
     plan = BatchPlan.of(**{name: value for name, value in options.items() if name not in _OF_RUN})

@@ -409,10 +409,10 @@ class RowCompiler:
 
     def _place(self, name: str) -> str:
         """A path that a row names: in the folder of the input, unless others are allowed."""
-        from tokenbox.documents.files import FileProblemError, Files  # noqa: PLC0415
+        from tokenbox.documents.files import FileProblemError, NamedFiles  # noqa: PLC0415
 
         try:
-            return Files(Path(self.plan.base), allow_outside=self.plan.allow_outside).place(name)
+            return NamedFiles(Path(self.plan.base), allow_outside=self.plan.allow_outside).place(name)
         except FileProblemError as problem:
             raise DocumentError(problem.message, code=problem.code.value) from None
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, cast
 from tokenbox.batch.compiler import RowCompiler
 from tokenbox.batch.plan import plan_of
 from tokenbox.batch.reading import ShardReader
-from tokenbox.batch.shards import Format, Shard, shard_input
+from tokenbox.batch.shards import RowFormat, Shard, shard_input
 from tokenbox.batch.storage import unreadable
 from tokenbox.batch.writing import ShardResults
 from tokenbox.proof import merkle
-from tokenbox.proof.contents import ABSENT, Difference
+from tokenbox.proof.contents import ABSENT, FieldDifference
 from tokenbox.proof.errors import ReplayImpossible
-from tokenbox.proof.evidence import Budget, Evidence, Input, Kind
+from tokenbox.proof.evidence import Budget, Evidence, EvidenceKind, Input
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def evidence_of_run(
     for record in records:
         root.add(record.output.encode())
     return Evidence(
-        kind=Kind.BATCH,
+        kind=EvidenceKind.BATCH,
         function=FUNCTION,
         algorithm=ALGORITHM,
         arguments={
@@ -90,7 +90,7 @@ def _id(number: int) -> str:
 
 
 def _bytes(shard: Shard) -> int:
-    return 0 if shard.format is Format.PARQUET else shard.size or 0
+    return 0 if shard.format is RowFormat.PARQUET else shard.size or 0
 
 
 def _place(shard: Shard) -> str:
@@ -101,7 +101,7 @@ def _place(shard: Shard) -> str:
 class Replayed:
     """What a replay of a run found. ``rows`` of ``shards`` were compiled again, of ``of`` shards."""
 
-    def __init__(self, differences: Sequence[Difference], shards: int, of: int, rows: int) -> None:
+    def __init__(self, differences: Sequence[FieldDifference], shards: int, of: int, rows: int) -> None:
         self.differences, self.shards, self.of, self.rows = tuple(differences), shards, of, rows
 
     @property
@@ -125,7 +125,7 @@ def replay_run(
     arguments = cast("Mapping[str, Any]", contents.manifest.predicate["arguments"])
     try:
         plan = plan_of({name: value for name, value in arguments["plan"].items() if name != "limits"})
-        form, size = Format(arguments["format"]), int(arguments["shard_size"])
+        form, size = RowFormat(arguments["format"]), int(arguments["shard_size"])
         recorded = [
             (str(one["id"]), str(one["digest"]), str(two["digest"]), int(cast("int", two["rows"])))
             for one, two in zip(contents.inputs, contents.decisions, strict=True)
@@ -135,15 +135,17 @@ def replay_run(
     from tokenbox.batch.runs import base_of  # noqa: PLC0415  # which imports this module for its evidence
 
     plan = plan_of({**plan.to_dict(), "limits": None}, base=base_of(source)).with_limits()
-    found: list[Difference] = []
+    found: list[FieldDifference] = []
     if plan.limits != arguments["plan"].get("limits"):
-        found.append(Difference("arguments.plan.limits", arguments["plan"].get("limits"), plan.limits))
+        found.append(FieldDifference("arguments.plan.limits", arguments["plan"].get("limits"), plan.limits))
     sharded = shard_input(source, form, size)
     if len(sharded.shards) != len(recorded):
-        found.append(Difference("inputs", len(recorded), len(sharded.shards)))
+        found.append(FieldDifference("inputs", len(recorded), len(sharded.shards)))
     compiler = RowCompiler(plan)
     if compiler.identity != contents.manifest.predicate["tokenizer"]:
-        found.append(Difference("tokenizer", contents.manifest.predicate["tokenizer"], compiler.identity))
+        found.append(
+            FieldDifference("tokenizer", contents.manifest.predicate["tokenizer"], compiler.identity)
+        )
     rows = shards = 0
     for number in _drawn(contents.manifest.id, len(recorded)):
         if sample is not None and rows >= sample:
@@ -151,13 +153,13 @@ def replay_run(
         name, given, wanted, count = recorded[number]
         rows, shards = rows + count, shards + 1
         if number >= len(sharded.shards):
-            found.append(Difference(f"inputs[{name}].digest", given, ABSENT))
+            found.append(FieldDifference(f"inputs[{name}].digest", given, ABSENT))
             continue
         read, made = _compiled(sharded.shards[number], plan, compiler)
         if read != given:
-            found.append(Difference(f"inputs[{name}].digest", given, read))
+            found.append(FieldDifference(f"inputs[{name}].digest", given, read))
         if made != wanted:
-            found.append(Difference(f"decisions[{name}].digest", wanted, made))
+            found.append(FieldDifference(f"decisions[{name}].digest", wanted, made))
         done()
     return Replayed(found, shards, len(recorded), rows)
 

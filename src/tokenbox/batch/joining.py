@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from tokenbox.batch.shards import Format, pyarrow_parquet
+from tokenbox.batch.shards import RowFormat, pyarrow_parquet
 from tokenbox.batch.storage import storage_of
 from tokenbox.batch.work import file_digest
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 _PIECE = 1 << 20
 
 
-def join_parts(parts: Sequence[str], output: str, form: Format) -> str:
+def join_parts(parts: Sequence[str], output: str, form: RowFormat) -> str:
     """Write the parts to ``output``, which appears whole; the SHA-256 (hex) of the file.
 
     Raises ``OSError``.
     """
     with storage_of(output).create(output, sync=True) as file:
-        if form is Format.PARQUET:
+        if form is RowFormat.PARQUET:
             _join_columns(parts, file)
         else:
-            for piece in _pieces(parts, has_head=form is Format.CSV):
+            for piece in _pieces(parts, has_head=form is RowFormat.CSV):
                 file.write(piece)
     return file_digest(output) or hashlib.sha256().hexdigest()
 

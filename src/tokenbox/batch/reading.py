@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tokenbox.batch.errors import RowError, RowTooLarge, RowUnreadable
-from tokenbox.batch.shards import Format, delimiter, pyarrow_parquet
+from tokenbox.batch.shards import RowFormat, delimiter, pyarrow_parquet
 from tokenbox.batch.storage import storage_of
 from tokenbox.errors import MissingExtra
 
@@ -52,12 +52,12 @@ class ShardReader:
 
     def skim(self) -> str:
         """The digest of the shard, without a row being made of it. Raises ``OSError``."""
-        if self._shard.format is Format.JSONL:
+        if self._shard.format is RowFormat.JSONL:
             for _ in self._lines():
                 pass
-        elif self._shard.format is Format.PARQUET:
+        elif self._shard.format is RowFormat.PARQUET:
             self._sum_of_group()
-        elif self._shard.format is Format.CSV:
+        elif self._shard.format is RowFormat.CSV:
             with storage_of(self._file).open(self._file) as file, self._csv_bytes(file) as data:
                 while data.read(_PIECE):
                     pass
@@ -189,11 +189,11 @@ class ShardReader:
                 yield RowUnreadable(message, file=path, byte=error.start), 0
 
 
-_READERS: Mapping[Format, Callable[[ShardReader], Iterator[Chunk]]] = {
-    Format.JSONL: ShardReader._json_chunks,  # noqa: SLF001  # a table of its own methods
-    Format.CSV: ShardReader._csv_chunks,  # noqa: SLF001
-    Format.PARQUET: ShardReader._parquet_chunks,  # noqa: SLF001
-    Format.FILES: ShardReader._text_chunks,  # noqa: SLF001
+_READERS: Mapping[RowFormat, Callable[[ShardReader], Iterator[Chunk]]] = {
+    RowFormat.JSONL: ShardReader._json_chunks,  # noqa: SLF001  # a table of its own methods
+    RowFormat.CSV: ShardReader._csv_chunks,  # noqa: SLF001
+    RowFormat.PARQUET: ShardReader._parquet_chunks,  # noqa: SLF001
+    RowFormat.FILES: ShardReader._text_chunks,  # noqa: SLF001
 }
 _BLANK = b" \t\r\n"
 _SPACES = " \t\r\n"

@@ -21,7 +21,7 @@ from tokenbox.batch.engines import EngineName, engine_of
 from tokenbox.batch.errors import InvalidAddress, InvalidPlan, RunDiffers
 from tokenbox.batch.evidence import evidence_of_run
 from tokenbox.batch.joining import join_parts
-from tokenbox.batch.shards import Format, Sharded, format_of, shard_input
+from tokenbox.batch.shards import RowFormat, Sharded, format_of, shard_input
 from tokenbox.batch.storage import DRAFT, storage_of, unwritable
 from tokenbox.batch.summary import BatchSummary
 from tokenbox.batch.tally import Tally
@@ -59,8 +59,8 @@ class RunOptions:
     resume: bool = False
     overwrite: bool = False
     fail_fast: bool = False
-    input_format: Format | None = None
-    output_format: Format | None = None
+    input_format: RowFormat | None = None
+    output_format: RowFormat | None = None
     shard_size: int | None = None
     on: date | None = None
 
@@ -71,17 +71,17 @@ class _Places:
 
     output: str
     is_folder: bool
-    format: Format
+    format: RowFormat
 
     @classmethod
-    def of(cls, output: str, given: Format | None, input_format: Format) -> _Places:
+    def of(cls, output: str, given: RowFormat | None, input_format: RowFormat) -> _Places:
         named = format_of(output)
         if output.endswith((".gz", ".zst")):
             raise InvalidAddress(f"{output}: results are not compressed. Name a .jsonl file.", address=output)
-        if given is Format.FILES:
+        if given is RowFormat.FILES:
             raise InvalidPlan("results are written as jsonl, csv or parquet, not as files.")
         is_folder = named is None or output.endswith("/") or storage_of(output).is_folder(output)
-        otherwise = Format.JSONL if input_format is Format.FILES else input_format
+        otherwise = RowFormat.JSONL if input_format is RowFormat.FILES else input_format
         form = given or (otherwise if is_folder or named is None else named)
         return cls(output.rstrip("/") if is_folder else output, is_folder, form)
 

@@ -34,7 +34,7 @@ _PIECE = 4 * MEBIBYTE
 _HEADER = MEBIBYTE
 
 
-class Format(StrEnum):
+class RowFormat(StrEnum):
     """How rows are written."""
 
     JSONL = "jsonl"
@@ -45,11 +45,11 @@ class Format(StrEnum):
 
 
 SUFFIXES = {
-    ".jsonl": Format.JSONL,
-    ".ndjson": Format.JSONL,
-    ".csv": Format.CSV,
-    ".tsv": Format.CSV,
-    ".parquet": Format.PARQUET,
+    ".jsonl": RowFormat.JSONL,
+    ".ndjson": RowFormat.JSONL,
+    ".csv": RowFormat.CSV,
+    ".tsv": RowFormat.CSV,
+    ".parquet": RowFormat.PARQUET,
 }
 COMPRESSED = (".gz", ".zst")
 
@@ -64,7 +64,7 @@ class Shard:
     """
 
     number: int
-    format: Format
+    format: RowFormat
     files: tuple[str, ...]
     start: int = 0
     stop: int | None = None
@@ -82,21 +82,21 @@ class Shard:
 class Sharded:
     """An input, planned. ``skipped``: files of its folder that are not rows."""
 
-    format: Format
+    format: RowFormat
     shard_size: int
     shards: tuple[Shard, ...]
     skipped: tuple[str, ...] = ()
 
 
-def format_of(name: str) -> Format | None:
+def format_of(name: str) -> RowFormat | None:
     """The format that a file's name says; None if it says none."""
     path = PurePosixPath(name.lower())
     suffix = path.suffix if path.suffix not in COMPRESSED else PurePosixPath(path.stem).suffix
     found = SUFFIXES.get(suffix)
-    return found if found is not Format.PARQUET or path.suffix == ".parquet" else None
+    return found if found is not RowFormat.PARQUET or path.suffix == ".parquet" else None
 
 
-def shard_input(address: str, form: Format | None = None, shard_size: int | None = None) -> Sharded:
+def shard_input(address: str, form: RowFormat | None = None, shard_size: int | None = None) -> Sharded:
     """The shards of the input at ``address``: a file, a folder, or a pattern with ``*``.
 
     ``shard_size``: bytes; by default about a 256th of the input, from 1 MiB to 256 MiB. Raises
@@ -112,7 +112,7 @@ def shard_input(address: str, form: Format | None = None, shard_size: int | None
         size = _shard_size(sum(sizes)) if shard_size is None else shard_size
         pieces = _PLANNERS[form](storage, chosen, sizes, size)
         shards = tuple(
-            replace(Shard(number, form, *piece), root=root if form is Format.FILES else "")
+            replace(Shard(number, form, *piece), root=root if form is RowFormat.FILES else "")
             for number, piece in enumerate(pieces)
         )
     except OSError as error:
@@ -142,8 +142,8 @@ def _is_data(name: str, folder: str) -> bool:
 
 
 def _chosen(
-    address: str, names: Sequence[str], form: Format | None
-) -> tuple[Format, Sequence[str], Sequence[str]]:
+    address: str, names: Sequence[str], form: RowFormat | None
+) -> tuple[RowFormat, Sequence[str], Sequence[str]]:
     """The format, the files that have it, and those that are left out."""
     known = {name: format_of(name) for name in names}
     if form is None:
@@ -154,8 +154,8 @@ def _chosen(
                 f"Choose one: --input-format {kinds[0]}.",
                 address=address,
             )
-        form = kinds[0] if kinds else Format.FILES
-    if len(names) == 1 or form is Format.FILES:
+        form = kinds[0] if kinds else RowFormat.FILES
+    if len(names) == 1 or form is RowFormat.FILES:
         return form, names, ()
     chosen = [name for name in names if known[name] is form]
     if not chosen:
@@ -278,10 +278,10 @@ def _file_shards(_: Storage, names: Sequence[str], sizes: Sequence[int], size: i
 
 
 _PLANNERS = {
-    Format.JSONL: _line_shards,
-    Format.CSV: _csv_shards,
-    Format.PARQUET: _parquet_shards,
-    Format.FILES: _file_shards,
+    RowFormat.JSONL: _line_shards,
+    RowFormat.CSV: _csv_shards,
+    RowFormat.PARQUET: _parquet_shards,
+    RowFormat.FILES: _file_shards,
 }
 
 

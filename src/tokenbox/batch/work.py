@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tokenbox.batch.compiler import RowCompiler
     from tokenbox.batch.plan import BatchPlan
     from tokenbox.batch.reading import Chunk
-    from tokenbox.batch.shards import Format, Shard
+    from tokenbox.batch.shards import RowFormat, Shard
 
 # A row that was being compiled when so many workers were killed is set aside.
 KILLS = 3
@@ -95,7 +95,7 @@ class Job:
     shard: Shard
     part: str
     record: str
-    format: Format
+    format: RowFormat
     tiers: tuple[int, ...] = ()
     fail_fast: bool = False
     known: ShardRecord | None = None

@@ -8,7 +8,7 @@ import io
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from tokenbox.batch.compiler import columns_of
-from tokenbox.batch.shards import Format, pyarrow_parquet
+from tokenbox.batch.shards import RowFormat, pyarrow_parquet
 from tokenbox.batch.text import json_text
 from tokenbox.errors import TokenboxError
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tokenbox.batch.compiler import RowResult
     from tokenbox.batch.plan import BatchPlan
 
-SUFFIX = {Format.JSONL: ".jsonl", Format.CSV: ".csv", Format.PARQUET: ".parquet"}
+SUFFIX = {RowFormat.JSONL: ".jsonl", RowFormat.CSV: ".csv", RowFormat.PARQUET: ".parquet"}
 # Parquet is written so many bytes of results at a time, far from what Arrow's text may have.
 _GROUP_BYTES = 64 << 20
 
@@ -129,10 +129,10 @@ class _Columns:
         self._waiting, self._size = [], 0
 
 
-WRITERS: Mapping[Format, Callable[[BinaryIO, Sequence[str], Mapping[str, Any]], PartWriter]] = {
-    Format.JSONL: _Lines,
-    Format.CSV: _Cells,
-    Format.PARQUET: _Columns,
+WRITERS: Mapping[RowFormat, Callable[[BinaryIO, Sequence[str], Mapping[str, Any]], PartWriter]] = {
+    RowFormat.JSONL: _Lines,
+    RowFormat.CSV: _Cells,
+    RowFormat.PARQUET: _Columns,
 }
 
 

@@ -9,21 +9,21 @@
 Everything is worked out from the requests and the dated prices: nothing is sent.
 """
 
-from tokenbox.caching.changes import Break, Change, Watch, first_change
-from tokenbox.caching.plan import Breakpoint, InvalidCachePlan, Plan, low_water, plan
-from tokenbox.caching.rules import Provider, Rules, rules_of
+from tokenbox.caching.changes import Break, PrefixChange, Watch, first_change
+from tokenbox.caching.plan import CacheBreakpoint, CachePlan, InvalidCachePlan, low_water, plan
+from tokenbox.caching.rules import CacheProvider, CacheRules, rules_of
 from tokenbox.caching.server_side import Applied, Edit, ServerSide, applied, server_side
 
 __all__ = [
     "Applied",
     "Break",
-    "Breakpoint",
-    "Change",
+    "CacheBreakpoint",
+    "CachePlan",
+    "CacheProvider",
+    "CacheRules",
     "Edit",
     "InvalidCachePlan",
-    "Plan",
-    "Provider",
-    "Rules",
+    "PrefixChange",
     "ServerSide",
     "Watch",
     "applied",

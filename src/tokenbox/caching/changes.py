@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenbox.caching.prompt import Layer, Span, api_of, as_text, spans
-from tokenbox.caching.rules import Provider, rules_of
+from tokenbox.caching.prompt import Layer, PromptSpan, api_of, as_text, spans
+from tokenbox.caching.rules import CacheProvider, rules_of
 from tokenbox.content.request import Api
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ _SAYS: Final[Mapping[Break, tuple[str, str]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PrefixChange:
     """The first change between two requests.
 
     ``place`` is its path in the later request (in the earlier one, where it left). ``message`` is the place
@@ -156,7 +156,7 @@ class Change:
 
 def first_change(
     before: Mapping[str, Any], after: Mapping[str, Any], tokenizer: Tokenizer | None = None
-) -> Change | None:
+) -> PrefixChange | None:
     """Why ``after`` cannot read all that ``before`` put into the cache; None where it can.
 
     Both are bodies of Chat Completions, Responses or Anthropic Messages. ``tokenizer`` counts what is kept
@@ -172,7 +172,7 @@ def first_change(
     if change is None or tokenizer is None:
         return change
     kept, lost = _tokens(new, change.byte, tokenizer)
-    return Change(change.reason, change.place, change.message, change.byte, change.detail, kept, lost)
+    return PrefixChange(change.reason, change.place, change.message, change.byte, change.detail, kept, lost)
 
 
 @dataclass(slots=True)
@@ -183,7 +183,7 @@ class Watch:
     last: Mapping[str, Any] | None = None
     changes: int = 0
 
-    def sent(self, body: Mapping[str, Any]) -> Change | None:
+    def sent(self, body: Mapping[str, Any]) -> PrefixChange | None:
         """Take in the next request: its first change, None for the first one and where nothing broke."""
         before, self.last = self.last, json.loads(as_text(body))
         change = None if before is None else first_change(before, self.last, self.tokenizer)
@@ -203,12 +203,12 @@ def volatile(text: str) -> str | None:
 # The spans
 
 
-def _shared(old: Sequence[Span], new: Sequence[Span]) -> int:
+def _shared(old: Sequence[PromptSpan], new: Sequence[PromptSpan]) -> int:
     pairs = zip(old, new, strict=False)
     return next((at for at, (a, b) in enumerate(pairs) if a.text != b.text), min(len(old), len(new)))
 
 
-def _of_spans(old: Sequence[Span], new: Sequence[Span], same: int) -> Change | None:
+def _of_spans(old: Sequence[PromptSpan], new: Sequence[PromptSpan], same: int) -> PrefixChange | None:
     if same in (len(old), len(new)):  # it goes on where the old one ended, or ends earlier
         return None
     gone, there = old[same], new[same]
@@ -221,7 +221,7 @@ def _of_spans(old: Sequence[Span], new: Sequence[Span], same: int) -> Change | N
     return _of_messages(old, new, same)
 
 
-def _of_tools(old: Sequence[Span], new: Sequence[Span], same: int) -> Change:
+def _of_tools(old: Sequence[PromptSpan], new: Sequence[PromptSpan], same: int) -> PrefixChange:
     before, after = _named(old), _named(new)
     at = same if same < len(new) and new[same].layer is Layer.TOOLS else None
     if list(before) != list(after):
@@ -240,7 +240,7 @@ def _of_tools(old: Sequence[Span], new: Sequence[Span], same: int) -> Change:
     return _change(Break.TOOL_CHANGED, old, new, same, f"{_name(new[same])}: {', '.join(fields)}")
 
 
-def _of_messages(old: Sequence[Span], new: Sequence[Span], same: int) -> Change:
+def _of_messages(old: Sequence[PromptSpan], new: Sequence[PromptSpan], same: int) -> PrefixChange:
     gone, there = old[same], new[same]
     rest, now = [span.text for span in old[same:]], [span.text for span in new[same:]]
     left = next((n for n in range(1, len(rest)) if rest[n] == now[0]), None)
@@ -282,7 +282,7 @@ _UUID: Final = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0
 _RANDOM: Final = re.compile(r"\b(?=[\w-]*\d)[\w-]{8,}\b")
 
 
-def _of_text(gone: Span, there: Span) -> tuple[Break, str] | None:
+def _of_text(gone: PromptSpan, there: PromptSpan) -> tuple[Break, str] | None:
     """The reasons that are told by the texts themselves."""
     if gone.role != there.role:
         return None
@@ -320,11 +320,11 @@ def _parsed(value: object) -> object:
     return found
 
 
-def _is_media(span: Span) -> bool:
+def _is_media(span: PromptSpan) -> bool:
     return span.kind in _MEDIA
 
 
-def _is_result(span: Span) -> bool:
+def _is_result(span: PromptSpan) -> bool:
     return span.role == "tool" or span.kind in {"tool_result", "function_call_output"}
 
 
@@ -336,27 +336,29 @@ def _fields(a: object, b: object) -> list[str]:
     return _fields(a["function"], b["function"]) if found == ["function"] else found
 
 
-def _named(of: Sequence[Span]) -> dict[str, Span]:
+def _named(of: Sequence[PromptSpan]) -> dict[str, PromptSpan]:
     return {_name(span): span for span in of if span.layer is Layer.TOOLS}
 
 
-def _name(span: Span) -> str:
+def _name(span: PromptSpan) -> str:
     value = span.value if isinstance(span.value, Mapping) else {}
     function = value.get("function")
     inner = function if isinstance(function, Mapping) else value
     return str(inner.get("name") or inner.get("type") or span.place)
 
 
-def _change(reason: Break, old: Sequence[Span], new: Sequence[Span], same: int, detail: str = "") -> Change:
+def _change(
+    reason: Break, old: Sequence[PromptSpan], new: Sequence[PromptSpan], same: int, detail: str = ""
+) -> PrefixChange:
     there = new[same]
     was, now = (span.text.encode("utf-8", "surrogatepass") for span in (old[same], there))
     within = next((n for n, (a, b) in enumerate(zip(was, now, strict=False)) if a != b), None)
     begins = sum(span.size for span in new[:same]) + (min(len(was), len(now)) if within is None else within)
     shown = min(old[same], there, key=lambda span: span.layer)
-    return Change(reason, shown.place, shown.message, begins, detail)
+    return PrefixChange(reason, shown.place, shown.message, begins, detail)
 
 
-def _tokens(new: Sequence[Span], byte: int, tokenizer: Tokenizer) -> tuple[int, int]:
+def _tokens(new: Sequence[PromptSpan], byte: int, tokenizer: Tokenizer) -> tuple[int, int]:
     whole = b"".join(span.text.encode("utf-8", "replace") for span in new)
     halves = (whole[:byte].decode("utf-8", "ignore"), whole[byte:].decode("utf-8", "ignore"))
     kept, lost = tokenizer.count_batch(list(halves))
@@ -379,8 +381,8 @@ _SETTINGS: Final = (
 
 
 def _of_settings(
-    before: Mapping[str, Any], after: Mapping[str, Any], new: Sequence[Span], api: Api
-) -> Change | None:
+    before: Mapping[str, Any], after: Mapping[str, Any], new: Sequence[PromptSpan], api: Api
+) -> PrefixChange | None:
     for key, reason, layer in _SETTINGS:
         if key in {"tool_choice", "thinking"} and api is not Api.MESSAGES:
             continue
@@ -388,28 +390,28 @@ def _of_settings(
         if was != now and not (key == "prompt_cache_key" and was is None):
             at = next((n for n, span in enumerate(new) if span.layer >= layer), len(new))
             detail = f"{as_text(was)[:40]} became {as_text(now)[:40]}"
-            return Change(reason, key, None, sum(span.size for span in new[:at]), detail)
+            return PrefixChange(reason, key, None, sum(span.size for span in new[:at]), detail)
     return None
 
 
 def _of_marks(
     before: Mapping[str, Any],
     after: Mapping[str, Any],
-    old: Sequence[Span],
-    new: Sequence[Span],
+    old: Sequence[PromptSpan],
+    new: Sequence[PromptSpan],
     api: Api,
-) -> Change | None:
+) -> PrefixChange | None:
     """The prompt is as it was; it may still be out of reach where marks decide what is read."""
     if (
         api is not Api.MESSAGES
-        or rules_of(str(after.get("model", "claude"))).provider is not Provider.ANTHROPIC
+        or rules_of(str(after.get("model", "claude"))).provider is not CacheProvider.ANTHROPIC
     ):
         return None
     was, now = marked(before), marked(after)
     if not was:
         return None
     if not now:
-        return Change(Break.MARKS_GONE, "cache_control", None, 0)
+        return PrefixChange(Break.MARKS_GONE, "cache_control", None, 0)
     if len(new) <= len(old):
         return None
     places = [span.place for span in new]
@@ -421,7 +423,7 @@ def _of_marks(
         return None
     span = new[begin + 1] if begin + 1 < len(new) else new[begin]
     byte = sum(one.size for one in new[: begin + 1])
-    return Change(Break.LOOK_BACK, span.place, span.message, byte)
+    return PrefixChange(Break.LOOK_BACK, span.place, span.message, byte)
 
 
 def _at(places: Sequence[str], place: str) -> int:

@@ -15,8 +15,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.caching.changes import marked, volatile
-from tokenbox.caching.prompt import Layer, Span, api_of, spans
-from tokenbox.caching.rules import HALF_AN_HOUR, ONE_HOUR, Provider, Rules, rules_of
+from tokenbox.caching.prompt import Layer, PromptSpan, api_of, spans
+from tokenbox.caching.rules import HALF_AN_HOUR, ONE_HOUR, CacheProvider, CacheRules, rules_of
 from tokenbox.conversation.counters import counter_of, tokenizer_of
 from tokenbox.conversation.low_water import AUTO, AutoLowWater
 from tokenbox.errors import TokenboxError
@@ -45,7 +45,7 @@ class InvalidCachePlan(TokenboxError):
 
 
 @dataclass(frozen=True, slots=True)
-class Breakpoint:
+class CacheBreakpoint:
     """One mark: the prompt up to the end of the block at ``place``, of about ``tokens`` tokens, is cached."""
 
     place: str
@@ -58,7 +58,7 @@ class Breakpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CachePlan:
     """What to ask a provider's cache for.
 
     ``body`` is the request with the marks and fields in it. ``saves`` is what that saves over all requests
@@ -66,10 +66,10 @@ class Plan:
     placed; None where no price is known. ``notes`` say what was left out and why. All tokens are estimates.
     """
 
-    provider: Provider
+    provider: CacheProvider
     model: str
     tokens: int
-    breakpoints: tuple[Breakpoint, ...]
+    breakpoints: tuple[CacheBreakpoint, ...]
     fields: Mapping[str, Any]
     body: dict[str, Any]
     saves: Decimal | None
@@ -109,7 +109,7 @@ def plan(
     price: Price | None = None,
     before: Mapping[str, Any] | None = None,
     key: str | None = None,
-) -> Plan:
+) -> CachePlan:
     """Breakpoints for a request that ``requests`` more will begin like, one every ``seconds``.
 
     ``model`` is the request's own by default. ``price``: what it costs, from
@@ -155,7 +155,7 @@ class _Planning:
         self,
         body: Mapping[str, Any],
         model: str,
-        rules: Rules,
+        rules: CacheRules,
         requests: int,
         seconds: int,
         price: Price | None,
@@ -175,14 +175,14 @@ class _Planning:
     def _total(self) -> int:
         return self._ends[-1] if self._ends else 0
 
-    def run(self) -> Plan:
+    def run(self) -> CachePlan:
         self._warn()
         match self._rules.provider:
-            case Provider.ANTHROPIC:
+            case CacheProvider.ANTHROPIC:
                 found = self._of_anthropic()
-            case Provider.OPENAI_EXPLICIT:
+            case CacheProvider.OPENAI_EXPLICIT:
                 found = self._of_openai_explicit()
-            case Provider.OPENAI:
+            case CacheProvider.OPENAI:
                 found = self._of_openai()
             case _:
                 found = []
@@ -193,7 +193,7 @@ class _Planning:
         for one in found:
             _mark(body, one, self._rules.provider)
         body.update(self._fields)
-        return Plan(
+        return CachePlan(
             self._rules.provider,
             self._model,
             self._total,
@@ -206,7 +206,7 @@ class _Planning:
 
     # What each provider takes -------------------------------------------------------------------------------
 
-    def _of_anthropic(self) -> list[Breakpoint]:
+    def _of_anthropic(self) -> list[CacheBreakpoint]:
         there = marked(self._body)
         places = self._rules.places - len(there)
         seconds = self._lifetime()
@@ -227,7 +227,7 @@ class _Planning:
         wanted += self._stepping_stones(wanted)
         return self._chosen(wanted, places, seconds, there)
 
-    def _of_openai_explicit(self) -> list[Breakpoint]:
+    def _of_openai_explicit(self) -> list[CacheBreakpoint]:
         if self._requests == 0 or self._seconds > HALF_AN_HOUR:
             # The provider's own breakpoint would be written, at 1.25 times the price, and never read.
             self._fields["prompt_cache_options"] = {"mode": "explicit"}
@@ -239,7 +239,7 @@ class _Planning:
             return self._chosen(wanted, self._rules.places - 1, HALF_AN_HOUR, [])
         return []
 
-    def _of_openai(self) -> list[Breakpoint]:
+    def _of_openai(self) -> list[CacheBreakpoint]:
         if self._total < self._rules.minimum:
             self._too_small(self._total)
             return []
@@ -248,7 +248,7 @@ class _Planning:
             return []
         if "prompt_cache_key" not in self._body:
             self._fields["prompt_cache_key"] = self._key or self._digest()
-        if self._rules.provider is Provider.OPENAI and self._seconds > self._rules.lifetimes[0][0]:
+        if self._rules.provider is CacheProvider.OPENAI and self._seconds > self._rules.lifetimes[0][0]:
             self._notes.append(
                 "a cache in memory is forgotten after 5 to 10 minutes without a request; "
                 'prompt_cache_retention="24h" keeps it, where the model takes it'
@@ -284,7 +284,7 @@ class _Planning:
                 write = price.cache_write
         return self._requests * (full - read) - (write - full)
 
-    def _end_of(self, layer: Layer, why: str) -> list[Breakpoint]:
+    def _end_of(self, layer: Layer, why: str) -> list[CacheBreakpoint]:
         """A mark on the last block of a layer that can have one, if the prompt is long enough there."""
         if layer is Layer.SYSTEM and not any(span.layer <= Layer.SYSTEM for span in self._spans):
             return []
@@ -302,9 +302,9 @@ class _Planning:
             if layer is Layer.MESSAGES:
                 self._too_small(self._ends[at])
             return []
-        return [Breakpoint(self._spans[at].place, self._ends[at], 0, why)]
+        return [CacheBreakpoint(self._spans[at].place, self._ends[at], 0, why)]
 
-    def _stepping_stones(self, wanted: Sequence[Breakpoint]) -> list[Breakpoint]:
+    def _stepping_stones(self, wanted: Sequence[CacheBreakpoint]) -> list[CacheBreakpoint]:
         """Marks on the way to the end of the request before, where it is further back than is looked."""
         look_back = self._rules.look_back
         if self._before is None or look_back is None or not wanted:
@@ -318,17 +318,17 @@ class _Planning:
             while at > ended and not self._markable(self._spans[at]):
                 at -= 1
             why = f"the request before ended more than {look_back} blocks back"
-            stones.append(Breakpoint(self._spans[at].place, self._ends[at], 0, why))
+            stones.append(CacheBreakpoint(self._spans[at].place, self._ends[at], 0, why))
         return list(reversed(stones))
 
     def _chosen(
-        self, wanted: Sequence[Breakpoint], places: int, seconds: int, there: Sequence[str]
-    ) -> list[Breakpoint]:
+        self, wanted: Sequence[CacheBreakpoint], places: int, seconds: int, there: Sequence[str]
+    ) -> list[CacheBreakpoint]:
         """One mark for each place, the end and the system prompt first, in the order of the prompt."""
-        found: dict[str, Breakpoint] = {}
+        found: dict[str, CacheBreakpoint] = {}
         for one in wanted:
             if one.place not in there and one.place not in found and len(found) < places:
-                found[one.place] = Breakpoint(one.place, one.tokens, seconds, one.why)
+                found[one.place] = CacheBreakpoint(one.place, one.tokens, seconds, one.why)
         if len({one.place for one in wanted} - set(there)) > places:
             self._notes.append(f"there are {self._rules.places} places, and more were wanted")
         return sorted(found.values(), key=lambda one: one.tokens)
@@ -357,10 +357,10 @@ class _Planning:
             f"~{tokens:,} tokens are less than the {self._rules.minimum:,} that {self._model} caches at least"
         )
 
-    def _markable(self, span: Span) -> bool:
+    def _markable(self, span: PromptSpan) -> bool:
         if span.kind in _UNMARKABLE:
             return False
-        if self._rules.provider is Provider.OPENAI_EXPLICIT:
+        if self._rules.provider is CacheProvider.OPENAI_EXPLICIT:
             return span.layer is not Layer.TOOLS and span.role != "assistant" and span.kind == "text"
         return not (span.kind == "text" and isinstance(span.value, Mapping) and not span.value.get("text"))
 
@@ -369,12 +369,12 @@ class _Planning:
         said = "\0".join(span.text for span in self._spans if span.layer < Layer.MESSAGES)
         return f"tb-{hashlib.sha256(said.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
-    def _saved(self, found: Sequence[Breakpoint]) -> Decimal | None:
+    def _saved(self, found: Sequence[CacheBreakpoint]) -> Decimal | None:
         price = self._price
         if price is None or price.input is None or price.cached_input is None:
             return None
         if (
-            self._rules.provider is Provider.OPENAI_EXPLICIT
+            self._rules.provider is CacheProvider.OPENAI_EXPLICIT
             and not found
             and "prompt_cache_options" in self._fields
         ):
@@ -386,14 +386,14 @@ class _Planning:
         return max(one.tokens for one in found) * self._gain(factor) / _PER_MILLION
 
 
-def _mark(body: dict[str, Any], one: Breakpoint, provider: Provider) -> None:
+def _mark(body: dict[str, Any], one: CacheBreakpoint, provider: CacheProvider) -> None:
     """Set one mark in the request."""
     field, _, rest = one.place.partition("[")
     if field in {"system", "instructions"} and isinstance(body.get(field), str):
-        if provider is not Provider.ANTHROPIC:
+        if provider is not CacheProvider.ANTHROPIC:
             return
         body[field] = [{"type": "text", "text": body[field]}]
-    if provider is Provider.ANTHROPIC:
+    if provider is CacheProvider.ANTHROPIC:
         name, value = "cache_control", {"type": "ephemeral"}
         if one.seconds == ONE_HOUR:
             value["ttl"] = "1h"

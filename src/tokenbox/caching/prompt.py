@@ -29,7 +29,7 @@ class Layer(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class PromptSpan:
     """One tool, or one block of the system prompt or of a message.
 
     ``place`` is its path in the request. ``message`` is the place of its message in the list, None for what
@@ -74,7 +74,7 @@ def api_of(body: Mapping[str, Any]) -> Api:
     raise InvalidMessage('a request has messages or input. For messages alone, give {"messages": [...]}.')
 
 
-def spans(body: Mapping[str, Any], api: Api | None = None) -> list[Span]:
+def spans(body: Mapping[str, Any], api: Api | None = None) -> list[PromptSpan]:
     """The prompt that ``body`` makes, span by span. Raises :class:`InvalidMessage`."""
     own = api_of(body)
     api = own if api is None else api
@@ -99,15 +99,15 @@ def as_text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=repr)
 
 
-def _tools(body: Mapping[str, Any]) -> Iterator[Span]:
+def _tools(body: Mapping[str, Any]) -> Iterator[PromptSpan]:
     for field in ("tools", "functions"):
         tools = body.get(field)
         for number, tool in enumerate(tools if isinstance(tools, Sequence) else ()):
             value = _unmarked(tool)
-            yield Span(Layer.TOOLS, f"{field}[{number}]", "tool", value, as_text(_top_sorted(value)))
+            yield PromptSpan(Layer.TOOLS, f"{field}[{number}]", "tool", value, as_text(_top_sorted(value)))
 
 
-def _item(key: str, number: int, item: Mapping[str, Any]) -> Iterator[Span]:
+def _item(key: str, number: int, item: Mapping[str, Any]) -> Iterator[PromptSpan]:
     role = str(item.get("role", ""))
     # A system message that the list begins with stands where other APIs have a field for it.
     layer = Layer.SYSTEM if role in {"system", "developer"} and not number else Layer.MESSAGES
@@ -121,23 +121,25 @@ def _item(key: str, number: int, item: Mapping[str, Any]) -> Iterator[Span]:
     if beside:
         calls = beside.pop("tool_calls", None)
         for at, call in enumerate(calls if isinstance(calls, Sequence) else ()):
-            yield Span(
+            yield PromptSpan(
                 layer, f"{place}.tool_calls[{at}]", role, call, f"{role} {as_text(_top_sorted(call))}", number
             )
         if beside:
-            yield Span(layer, place, role, beside, f"{role} {as_text(_top_sorted(beside))}", number)
+            yield PromptSpan(layer, place, role, beside, f"{role} {as_text(_top_sorted(beside))}", number)
 
 
 def _blocks(
     layer: Layer, place: str, role: str, content: object, message: int | None = None
-) -> Iterator[Span]:
+) -> Iterator[PromptSpan]:
     if isinstance(content, str):
         content = [{"type": "text", "text": content}] if content else []
     for number, block in enumerate(content if isinstance(content, Sequence) else ()):
         value = _unmarked(block)
         if isinstance(value, Mapping) and value.get("type") in {"input_text", "output_text"}:
             value = {**value, "type": "text"}
-        yield Span(layer, f"{place}[{number}]", role, value, f"{role} {as_text(_top_sorted(value))}", message)
+        yield PromptSpan(
+            layer, f"{place}[{number}]", role, value, f"{role} {as_text(_top_sorted(value))}", message
+        )
 
 
 def _unmarked(value: object) -> object:

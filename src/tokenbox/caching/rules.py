@@ -18,7 +18,7 @@ HALF_AN_HOUR: Final = 1_800
 ONE_HOUR: Final = 3_600
 
 
-class Provider(StrEnum):
+class CacheProvider(StrEnum):
     """Which provider caches, and what a caller can ask of it."""
 
     ANTHROPIC = "anthropic"
@@ -32,7 +32,7 @@ class Provider(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class CacheRules:
     """The rules for one model. Tokens and seconds.
 
     ``minimum``: a shorter prefix is not cached, and no error says so. ``places``: breakpoints per request.
@@ -40,7 +40,7 @@ class Rules:
     seconds since the last use, with what a write then costs, as a multiple of the price of input.
     """
 
-    provider: Provider
+    provider: CacheProvider
     minimum: int
     places: int
     look_back: int | None
@@ -77,20 +77,20 @@ _GPT: Final = re.compile(r"gpt-(\d+)(?:\.(\d+))?")
 _FIRST_EXPLICIT: Final = (5, 6)
 
 
-def rules_of(model: str) -> Rules:
+def rules_of(model: str) -> CacheRules:
     """The rules of the cache that ``model`` is served with, by its name."""
     name = model.rpartition("/")[2].lower().replace(".", "-") if "claude" in model.lower() else model.lower()
     if "claude" in name:
         known = sorted((key for key in _CLAUDE_MINIMUM if key in name), key=len)
         minimum = _CLAUDE_MINIMUM[known[-1]] if known else _UNKNOWN_CLAUDE
-        return Rules(Provider.ANTHROPIC, minimum, 4, 20, _CLAUDE_LIFETIMES)
+        return CacheRules(CacheProvider.ANTHROPIC, minimum, 4, 20, _CLAUDE_LIFETIMES)
     found = _GPT.search(name)
     if found is not None and "oss" not in name:
         version = int(found[1]), int(found[2] or 0)
         if version >= _FIRST_EXPLICIT:
             lifetimes = ((HALF_AN_HOUR, Decimal("1.25")),)
-            return Rules(Provider.OPENAI_EXPLICIT, _OPENAI_MINIMUM, 4, None, lifetimes)
-        return Rules(Provider.OPENAI, _OPENAI_MINIMUM, 0, None, ((FIVE_MINUTES, Decimal(1)),))
+            return CacheRules(CacheProvider.OPENAI_EXPLICIT, _OPENAI_MINIMUM, 4, None, lifetimes)
+        return CacheRules(CacheProvider.OPENAI, _OPENAI_MINIMUM, 0, None, ((FIVE_MINUTES, Decimal(1)),))
     if re.search(r"(^|/)o[134](-|$)", name):
-        return Rules(Provider.OPENAI, _OPENAI_MINIMUM, 0, None, ((FIVE_MINUTES, Decimal(1)),))
-    return Rules(Provider.AUTOMATIC, 0, 0, None, ())
+        return CacheRules(CacheProvider.OPENAI, _OPENAI_MINIMUM, 0, None, ((FIVE_MINUTES, Decimal(1)),))
+    return CacheRules(CacheProvider.AUTOMATIC, 0, 0, None, ())

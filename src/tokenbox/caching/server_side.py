@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenbox.caching.prompt import Span, api_of, spans
+from tokenbox.caching.prompt import PromptSpan, api_of, spans
 from tokenbox.content.request import Api
 from tokenbox.integers import whole
 
@@ -182,7 +182,7 @@ def _kind(edit: Mapping[str, Any]) -> str:
     return str(edit.get("type", "")).rstrip("0123456789").rstrip("_")
 
 
-def _unread(prompt: Sequence[Span]) -> tuple[int, ...]:
+def _unread(prompt: Sequence[PromptSpan]) -> tuple[int, ...]:
     last = max((span.message for span in prompt if _stands_for_the_past(span)), default=None)  # type: ignore[type-var]
     if last is None:
         return ()
@@ -191,15 +191,15 @@ def _unread(prompt: Sequence[Span]) -> tuple[int, ...]:
     )
 
 
-def _stands_for_the_past(span: Span) -> bool:
+def _stands_for_the_past(span: PromptSpan) -> bool:
     return span.kind == "compaction" and span.message is not None and bool(span.value.get("content"))
 
 
-def _uses(here: Sequence[tuple[Span, int]]) -> int:
+def _uses(here: Sequence[tuple[PromptSpan, int]]) -> int:
     return sum(span.kind in {"tool_use", "function_call"} for span, _ in here)
 
 
-def _cleared(here: Sequence[tuple[Span, int]], read: int, edit: Edit) -> int:
+def _cleared(here: Sequence[tuple[PromptSpan, int]], read: int, edit: Edit) -> int:
     names = {
         str(span.value.get("id")): str(span.value.get("name")) for span, _ in here if span.kind == "tool_use"
     }
@@ -213,7 +213,7 @@ def _cleared(here: Sequence[tuple[Span, int]], read: int, edit: Edit) -> int:
     return read if edit.clear_at_least is not None and saved < edit.clear_at_least else read - saved
 
 
-def _thoughts(here: Sequence[tuple[Span, int]], keep: int | None) -> int:
+def _thoughts(here: Sequence[tuple[PromptSpan, int]], keep: int | None) -> int:
     if keep is None:
         return 0
     turns = sorted({span.message for span, _ in here if span.kind in {"thinking", "redacted_thinking"}})  # type: ignore[type-var]

@@ -8,19 +8,19 @@ What a user's config or a live server says comes in as :class:`ModelLimits`, and
 """
 
 from tokenbox.catalog.families import TokenizerFamily, tokenizer_family
-from tokenbox.catalog.figures import Disagreement, Figure, Limit, ModelInfo, ModelLimits, Rule
+from tokenbox.catalog.figures import Disagreement, Figure, FigureRule, Limit, ModelInfo, ModelLimits
 from tokenbox.catalog.lookup import find, model, nearest
 from tokenbox.catalog.prices import Price, PriceTier, price
 
 __all__ = [
     "Disagreement",
     "Figure",
+    "FigureRule",
     "Limit",
     "ModelInfo",
     "ModelLimits",
     "Price",
     "PriceTier",
-    "Rule",
     "TokenizerFamily",
     "find",
     "model",

@@ -20,7 +20,7 @@ class Limit(StrEnum):
     MAX_OUTPUT_TOKENS = "max_output_tokens"
 
 
-class Rule(StrEnum):
+class FigureRule(StrEnum):
     """Why a figure counts and not another one."""
 
     CONFIGURED = "configured"  # the user said so
@@ -66,7 +66,7 @@ class Disagreement:
     """Sources that do not agree on a limit. ``chosen`` counts, by ``rule``; ``others`` say something else."""
 
     limit: Limit
-    rule: Rule
+    rule: FigureRule
     chosen: Figure
     others: tuple[Figure, ...]
 
@@ -138,9 +138,9 @@ def settle(
     said = [
         (rule, figure)
         for rule, limits in (
-            (Rule.CONFIGURED, configured),
-            (Rule.DISCOVERED, discovered),
-            *((Rule.SMALLEST, limits) for limits in published),
+            (FigureRule.CONFIGURED, configured),
+            (FigureRule.DISCOVERED, discovered),
+            *((FigureRule.SMALLEST, limits) for limits in published),
         )
         if limits is not None and (figure := limits.figure(limit)) is not None and figure.value is not None
     ]
@@ -149,10 +149,10 @@ def settle(
     rule = said[0][0]
     smallest = min((figure for by, figure in said if by is rule), key=_tokens)
     chosen = smallest
-    if rule is Rule.SMALLEST:
+    if rule is FigureRule.SMALLEST:
         full = (figure for _, figure in said if is_rounding(_tokens(smallest), _tokens(figure)))
         chosen = min(full, key=_tokens, default=smallest)
-        rule = rule if chosen is smallest else Rule.UNROUNDED
+        rule = rule if chosen is smallest else FigureRule.UNROUNDED
     others = tuple(dict.fromkeys(figure for _, figure in said if figure.value != chosen.value))
     return chosen, Disagreement(limit, rule, chosen, others) if others else None
 
@@ -184,9 +184,9 @@ def with_input(
     others = () if found is None else found.others
     if is_rounding(_tokens(window), _tokens(taken)):
         others = tuple(other for other in (window, *others) if other.value != taken.value)
-        return taken, Disagreement(Limit.CONTEXT_WINDOW, Rule.UNROUNDED, taken, others)
+        return taken, Disagreement(Limit.CONTEXT_WINDOW, FigureRule.UNROUNDED, taken, others)
     others = tuple(dict.fromkeys((*others, taken)))
-    return window, Disagreement(Limit.CONTEXT_WINDOW, Rule.BOTH_HOLD, window, others)
+    return window, Disagreement(Limit.CONTEXT_WINDOW, FigureRule.BOTH_HOLD, window, others)
 
 
 def _tokens(figure: Figure) -> int:

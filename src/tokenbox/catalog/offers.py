@@ -46,7 +46,7 @@ class Offer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Provider:
+class CatalogProvider:
     """The models of a provider. ``equal``: the place of the first model that is called exactly so."""
 
     offers: tuple[Offer, ...]
@@ -71,7 +71,7 @@ class Offers:
     """The table. ``second`` has what models.dev says: four rates by provider and name."""
 
     edition: Edition
-    providers: Mapping[str, Provider]
+    providers: Mapping[str, CatalogProvider]
     second_edition: Edition
     second: Mapping[str, list[str | None]]
 
@@ -89,7 +89,7 @@ def offers() -> Offers:
     )
 
 
-def _provider(data: Mapping[str, Any]) -> Provider:
+def _provider(data: Mapping[str, Any]) -> CatalogProvider:
     models = tuple(Offer(*model) for model in data["models"])
     equal: dict[str, int] = {}
     matching = []
@@ -100,7 +100,7 @@ def _provider(data: Mapping[str, Any]) -> Provider:
                 equal.setdefault(clause, place)
         if any(not isinstance(clause, str) for clause in clauses):
             matching.append(place)
-    return Provider(models, tuple(data["fallback"]), equal, tuple(matching))
+    return CatalogProvider(models, tuple(data["fallback"]), equal, tuple(matching))
 
 
 def is_match(clause: object, name: str) -> bool:

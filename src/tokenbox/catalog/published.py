@@ -29,7 +29,7 @@ class CatalogError(TokenboxError):
     code = "catalog_invalid"
 
 
-class Row(NamedTuple):
+class PublishedModel(NamedTuple):
     """What is published about one id. ``filled``: by models.dev alone, for litellm has no such model."""
 
     provider: str | None
@@ -71,8 +71,8 @@ class Published:
         low = model.lower()
         return self.aliases.get(low) or self._lower.get(low)
 
-    def row(self, key: str) -> Row:
-        return Row(*self.raw[key])
+    def row(self, key: str) -> PublishedModel:
+        return PublishedModel(*self.raw[key])
 
     def limits(self, key: str) -> list[ModelLimits]:
         """What the sources say of that id, each by itself."""

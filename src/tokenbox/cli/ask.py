@@ -30,7 +30,7 @@ def ask(
     with reporting(as_json=as_json):
         from tokenbox.cli import screens  # on use
         from tokenbox.shell.asking import ask as asked
-        from tokenbox.shell.build import Options, begin
+        from tokenbox.shell.build import ShellOptions, begin
 
         said = " ".join(question).strip()
         if not said:
@@ -38,7 +38,10 @@ def ask(
         given = b"" if sys.stdin is None or sys.stdin.isatty() else read_bytes(STDIN)
         screen = screens.QuietScreen() if as_json else screens.PipeScreen()
         session = begin(
-            screen, configured(model, budget, system), world(keep=True), Options(endpoint, must_answer=True)
+            screen,
+            configured(model, budget, system),
+            world(keep=True),
+            ShellOptions(endpoint, must_answer=True),
         )
         try:
             result = asked(session, said, given)

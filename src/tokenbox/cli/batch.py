@@ -182,7 +182,7 @@ def batch(  # noqa: PLR0913, PLR0917  # one parameter per option
         from tokenbox.batch.engines import EngineName
         from tokenbox.batch.errors import RowsFailed
         from tokenbox.batch.runs import RunOptions, run
-        from tokenbox.batch.shards import Format
+        from tokenbox.batch.shards import RowFormat
 
         plan = BatchPlan.of(
             task=task.value,
@@ -206,8 +206,8 @@ def batch(  # noqa: PLR0913, PLR0917  # one parameter per option
             resume=resume,
             overwrite=overwrite,
             fail_fast=fail_fast,
-            input_format=None if input_format is None else Format(input_format.value),
-            output_format=None if output_format is None else Format(output_format.value),
+            input_format=None if input_format is None else RowFormat(input_format.value),
+            output_format=None if output_format is None else RowFormat(output_format.value),
             shard_size=shard_size,
             on=clock.now().date(),
         )

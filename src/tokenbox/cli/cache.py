@@ -15,7 +15,7 @@ from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.streams import json_bytes, read_text, write_bytes, write_record, write_text
 
 if TYPE_CHECKING:
-    from tokenbox.caching import Change
+    from tokenbox.caching import PrefixChange
 
 
 def cache(
@@ -78,7 +78,7 @@ def cache(
     return Exit.OK
 
 
-def _line(number: int, change: Change | None) -> str:
+def _line(number: int, change: PrefixChange | None) -> str:
     if change is None:
         return f"request {number}: goes on where the one before ended; all of it can be read from the cache"
     return f"request {number}: {change}"

@@ -34,7 +34,7 @@ class NoBudgets(TokenboxError):
     code = "no_budgets"
 
 
-class Outcome(StrEnum):
+class CheckOutcome(StrEnum):
     """What is wrong with a file, if anything is."""
 
     OK = "ok"
@@ -43,7 +43,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class CheckGroup:
     """What ``[check.NAME]`` declares: files, how many tokens each may have, and how much it may grow."""
 
     name: str
@@ -58,7 +58,7 @@ class Group:
 class Checked:
     """One file. ``before``: its count at the base revision; None without one, or for a new file."""
 
-    group: Group
+    group: CheckGroup
     file: str
     count: Count
     before: int | None
@@ -69,13 +69,13 @@ class Checked:
         return 0 if self.group.budget is None else max(0, needed(self.count)[0] - self.group.budget)
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> CheckOutcome:
         if self.over:
-            return Outcome.OVER
+            return CheckOutcome.OVER
         growth = self.group.growth
         if growth is not None and self.before is not None and self.count.total > self.before * (1 + growth):
-            return Outcome.GREW
-        return Outcome.OK
+            return CheckOutcome.GREW
+        return CheckOutcome.OK
 
     @property
     def change(self) -> int | None:
@@ -132,7 +132,7 @@ def check(
         settings = load()
         root = Path() if settings.root is None else settings.root
         checked = [one for group in _groups(settings, names) for one in _checked(group, root, base)]
-        wrong = [one for one in checked if one.outcome is not Outcome.OK]
+        wrong = [one for one in checked if one.outcome is not CheckOutcome.OK]
         if as_json:
             write_record("check", {"files": [one.to_dict() for one in checked], "wrong": len(wrong)})
         elif markdown:
@@ -145,7 +145,7 @@ def check(
     return Exit.DOES_NOT_FIT if wrong else Exit.OK
 
 
-def _groups(settings: Config, names: Sequence[str] | None) -> list[Group]:
+def _groups(settings: Config, names: Sequence[str] | None) -> list[CheckGroup]:
     declared = settings.names("check")
     unknown = [name for name in names or () if name not in declared]
     if unknown or not declared:
@@ -158,14 +158,16 @@ def _groups(settings: Config, names: Sequence[str] | None) -> list[Group]:
     return [_group(settings, name) for name in names or declared]
 
 
-def _group(settings: Config, name: str) -> Group:
+def _group(settings: Config, name: str) -> CheckGroup:
     def value(part: str) -> Any:  # noqa: ANN401  # as the table of keys says
         return settings.value(("check", name, part))
 
-    return Group(name, value("files"), value("budget"), value("growth"), value("model"), value("tokenizer"))
+    return CheckGroup(
+        name, value("files"), value("budget"), value("growth"), value("model"), value("tokenizer")
+    )
 
 
-def _checked(group: Group, root: Path, base: str | None) -> Iterator[Checked]:
+def _checked(group: CheckGroup, root: Path, base: str | None) -> Iterator[Checked]:
     paths = sorted({path for pattern in group.files for path in root.glob(pattern) if path.is_file()})
     if not paths:
         patterns = ", ".join(group.files) or "nothing"
@@ -177,7 +179,7 @@ def _checked(group: Group, root: Path, base: str | None) -> Iterator[Checked]:
         yield Checked(group, name, _count(read_text(str(path)), group), counted)
 
 
-def _count(text: str, group: Group) -> Count:
+def _count(text: str, group: CheckGroup) -> Count:
     """A chat as the request that it is, where a model is named; anything else as a text."""
     from tokenbox import api  # on use
 
@@ -230,8 +232,8 @@ def _remedy(one: Checked) -> str:
 
 def _markdown(checked: Sequence[Checked]) -> Iterator[str]:
     """What changed or is wrong; of the rest the number."""
-    shown = [one for one in checked if one.change or one.outcome is not Outcome.OK or one.before is None]
-    wrong = sum(one.outcome is not Outcome.OK for one in checked)
+    shown = [one for one in checked if one.change or one.outcome is not CheckOutcome.OK or one.before is None]
+    wrong = sum(one.outcome is not CheckOutcome.OK for one in checked)
     yield f"**tokenbox check**: {len(checked):,} files, {wrong or 'none'} over\n"
     if shown:
         yield "\n| file | tokens | budget | change | outcome |\n|---|---:|---:|---:|---|\n"

@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
     from tokenbox.ledger.call import Call
     from tokenbox.ledger.totals import Totals
-    from tokenbox.store.calls import By, Row, Span
+    from tokenbox.store.calls import CallField, CallSpan, CallTotals
     from tokenbox.store.stores import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CallFilter:
     """Which calls, told apart by what."""
 
-    by: tuple[By, ...]
-    span: Span
+    by: tuple[CallField, ...]
+    span: CallSpan
 
 
 def cost(
@@ -102,24 +102,25 @@ def cost(
     return Exit.OK
 
 
-def _asked(since: str | None, until: str | None, by: str, project: str | None, now: datetime) -> Asked:
+def _asked(since: str | None, until: str | None, by: str, project: str | None, now: datetime) -> CallFilter:
     from tokenbox.ledger.when import moment
-    from tokenbox.store.calls import By, Span
+    from tokenbox.store.calls import CallField, CallSpan
 
     names = [name.strip() for name in by.split(",")]
-    unknown = [name for name in names if name not in {one.value for one in By}]
+    unknown = [name for name in names if name not in {one.value for one in CallField}]
     if unknown or len(set(names)) < len(names):
         raise UsageProblem(
-            f"--by {by} is not one of {', '.join(one.value for one in By)}, or several of them with commas."
+            f"--by {by} is not one of {', '.join(one.value for one in CallField)}, or several of them "
+            "with commas."
         )
-    span = Span(
+    span = CallSpan(
         None if since is None else moment(since, now),
         None if until is None else moment(until, now, end=True),
         None if project is None else project_of(Path(project)),
     )
     if span.since is not None and span.until is not None and span.since >= span.until:
         raise UsageProblem(f"--since {since} is not before --until {until}, so no call is between them.")
-    return Asked(tuple(By(name) for name in names), span)
+    return CallFilter(tuple(CallField(name) for name in names), span)
 
 
 def project_of(folder: Path) -> str:
@@ -131,7 +132,7 @@ def project_of(folder: Path) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class LedgerSource:
     """A store to read; None while nothing was ever recorded there."""
 
     store: Store | None
@@ -144,22 +145,22 @@ class Source:
         if self.store is not None:
             self.store.close()
 
-    def rows(self, asked: Asked) -> list[Row]:
+    def rows(self, asked: CallFilter) -> list[CallTotals]:
         return [] if self.store is None else self.store.calls.rows(asked.by, asked.span)
 
 
-def _opened(where: str | None) -> Source:
+def _opened(where: str | None) -> LedgerSource:
     """To read, no file is made."""
     from tokenbox.store.stores import file_of, open_store
 
     path = file_of(where)
     if path is not None and not path.exists():
-        return Source(None, str(path))
+        return LedgerSource(None, str(path))
     store = open_store(path or where)
-    return Source(store, store.name)
+    return LedgerSource(store, store.name)
 
 
-def _record(source: Source, asked: Asked) -> dict[str, object]:
+def _record(source: LedgerSource, asked: CallFilter) -> dict[str, object]:
     from tokenbox.ledger.call import time_text
     from tokenbox.ledger.totals import total
 
@@ -179,7 +180,7 @@ def _record(source: Source, asked: Asked) -> dict[str, object]:
     }
 
 
-def _show(source: Source, asked: Asked) -> None:
+def _show(source: LedgerSource, asked: CallFilter) -> None:
     from tokenbox.ledger.table import HEADS, aligned, cells, notes
     from tokenbox.ledger.totals import total
 
@@ -196,7 +197,7 @@ def _show(source: Source, asked: Asked) -> None:
     write_error("".join(f"note: {note}\n" for note in notes(whole)))
 
 
-def _nothing(source: Source, asked: Asked) -> str:
+def _nothing(source: LedgerSource, asked: CallFilter) -> str:
     if asked.span.since is None and asked.span.until is None and asked.span.project is None:
         return (
             f"No calls are recorded in {printable(source.name)} yet. "
@@ -205,7 +206,7 @@ def _nothing(source: Source, asked: Asked) -> str:
     return f"No calls in {printable(source.name)} are within these bounds.\n"
 
 
-def _export(store: Store | None, asked: Asked) -> None:
+def _export(store: Store | None, asked: CallFilter) -> None:
     if store is None:
         return
     for call in store.calls.each(asked.span):

@@ -15,7 +15,7 @@ from tokenbox.errors import LayoutError
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
-    from tokenbox.compose.diff import Record
+    from tokenbox.compose.diff import LayoutValues
     from tokenbox.compose.sections import Layout
 
 _TWO = 2
@@ -79,7 +79,9 @@ def _pairs(documents: list[str], budgets: str | None) -> list[tuple[str, int | N
     return list(zip(sides, sizes, strict=True))
 
 
-def _side(name: str, budget: int | None, tokenizer: str | None, *, allow_outside: bool) -> Layout | Record:
+def _side(
+    name: str, budget: int | None, tokenizer: str | None, *, allow_outside: bool
+) -> Layout | LayoutValues:
     """A saved result as it is; a document laid out."""
     from tokenbox.documents import read_document
 
@@ -91,14 +93,14 @@ def _side(name: str, budget: int | None, tokenizer: str | None, *, allow_outside
         raise UsageProblem(
             f"{name} is a saved result: it cannot be laid out again, so {option} does not apply."
         )
-    from tokenbox.compose.diff import Record
+    from tokenbox.compose.diff import LayoutValues
 
     if "error" in saved:
         raise LayoutError(
             f"{name} is a saved error, not a layout. Compare layouts that were made.", file=name
         )
     try:
-        return Record.from_dict(saved)
+        return LayoutValues.from_dict(saved)
     except LayoutError as error:
         raise LayoutError(f"{name} is {error.message}", file=name) from None
 

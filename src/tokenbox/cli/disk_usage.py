@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class UsageRow:
     """One line of the view."""
 
     name: str
@@ -28,16 +28,16 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class DiskUsage:
     """A file or folder; ``tokens`` is the sum of the counts of the contents in it, without markup."""
 
     name: str
     tokens: int
-    inside: tuple[Usage, ...] | None
+    inside: tuple[DiskUsage, ...] | None
 
-    def rows(self, depth: int = 0) -> Iterator[Row]:
+    def rows(self, depth: int = 0) -> Iterator[UsageRow]:
         """This and what is in it, the largest first."""
-        yield Row(self.name, depth, self.tokens, self.inside is not None)
+        yield UsageRow(self.name, depth, self.tokens, self.inside is not None)
         for part in self.inside or ():
             yield from part.rows(depth + 1)
 
@@ -48,7 +48,7 @@ class Usage:
         )
 
 
-def usage_of(source: Source, counter: Tokenizer, counts: CountCache) -> Usage:
+def usage_of(source: Source, counter: Tokenizer, counts: CountCache) -> DiskUsage:
     """The tokens of the packed folder. A file that is only named in the tree counts none."""
     texts = [(file.name, file.text.decode()) for file in source.files if file.text is not None]
     sizes = Counter(counter, counts).count_all([text for _, text in texts])
@@ -56,9 +56,9 @@ def usage_of(source: Source, counter: Tokenizer, counts: CountCache) -> Usage:
     return _usage(".", branches({file.name: counted.get(file.name, 0) for file in source.files}))
 
 
-def _usage(name: str, branch: Branch | int) -> Usage:
+def _usage(name: str, branch: Branch | int) -> DiskUsage:
     if isinstance(branch, int):
-        return Usage(name, branch, None)
+        return DiskUsage(name, branch, None)
     parts = [_usage(inner, below) for inner, below in branch.items()]
     parts.sort(key=lambda part: -part.tokens)  # stable: equals stay in the order of their names
-    return Usage(name, sum(part.tokens for part in parts), tuple(parts))
+    return DiskUsage(name, sum(part.tokens for part in parts), tuple(parts))

@@ -67,7 +67,7 @@ class Extra:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class ModelCounting:
     """What counts one model here: a text, and a chat as the request that is sent."""
 
     model: str
@@ -154,18 +154,18 @@ def _is_installed(package: str) -> bool:
     return True
 
 
-def _counted(model: str) -> Counted:
+def _counted(model: str) -> ModelCounting:
     from tokenbox import api  # it loads the catalog
 
     try:
         identity = api.text_counter(model, None).identity
         chat = api.count(TRIAL, model)
     except TokenboxError as error:
-        return Counted(model, None, text_exact=False, chat_exact=False, by=None, problem=error.message)
-    return Counted(model, identity.name, identity.exact, chat.exact, chat.by.value)
+        return ModelCounting(model, None, text_exact=False, chat_exact=False, by=None, problem=error.message)
+    return ModelCounting(model, identity.name, identity.exact, chat.exact, chat.by.value)
 
 
-def _show(extras: list[Extra], counted: list[Counted], problem: TokenboxError | None) -> None:
+def _show(extras: list[Extra], counted: list[ModelCounting], problem: TokenboxError | None) -> None:
     lines = [
         f"tokenbox {__version__} on Python {platform.python_version()}, {platform.platform()}",
         "settings: " + ("ok" if problem is None else f"{problem.message} ({problem.code})"),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tokenbox.render.lines import Line
 
 
-class Mode(StrEnum):
+class AnswerMode(StrEnum):
     """How the answer is taken."""
 
     TEXT = "text"
@@ -45,8 +45,8 @@ def enforce(  # noqa: PLR0913, PLR0917  # one parameter per option
     headroom: request.Headroom = None,
     strategy: request.Strategy = None,
     output_mode: Annotated[
-        Mode, typer.Option("--output-mode", help="json has a larger default reserve.")
-    ] = Mode.TEXT,
+        AnswerMode, typer.Option("--output-mode", help="json has a larger default reserve.")
+    ] = AnswerMode.TEXT,
     messages: request.Messages = None,
     document: request.Document = None,
     pack: request.Pack = None,
@@ -103,18 +103,18 @@ def enforce(  # noqa: PLR0913, PLR0917  # one parameter per option
                 "--max-ctx": max_ctx,
                 "--headroom": headroom,
                 "--strategy": strategy,
-                "--output-mode": None if output_mode is Mode.TEXT else output_mode.value,
+                "--output-mode": None if output_mode is AnswerMode.TEXT else output_mode.value,
                 "--messages": messages,
                 "--document": document,
                 "--lcp": pack,
             }
-            terminal.show(_picture(found, Asked(options, files or ())))
+            terminal.show(_picture(found, CommandLine(options, files or ())))
         status = Exit.OK if prover is None else prover.status()
     return status if found.ok else Exit.REFUSED
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CommandLine:
     """The command line, to be tried again with a remedy."""
 
     options: Mapping[str, str | None]
@@ -142,7 +142,7 @@ class Asked:
         return shlex.join([*words, *self.files])
 
 
-def _picture(found: Enforcement, asked: Asked) -> list[Line]:
+def _picture(found: Enforcement, asked: CommandLine) -> list[Line]:
     """The verdict with its numbers, then what would help, with the command that does it."""
     verdict = ("ok", Style.EXPANDED) if found.ok else ("refused", Style.DROPPED)
     lines: list[Line] = [(Span(verdict[0], verdict[1]), Span(f": {found.why.say}"))]

@@ -55,7 +55,7 @@ class Chat:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class FitOptions:
     """What was asked for."""
 
     model: str | None
@@ -139,7 +139,7 @@ def fit(  # noqa: PLR0913, PLR0917  # one parameter per option
 
     Example: tokenbox fit chat.json --model gpt-4o --budget 8000
     """
-    options = Options(model, tokenizer, query, max_turns, low_water, tuple(steps.split(",")), keep_results)
+    options = FitOptions(model, tokenizer, query, max_turns, low_water, tuple(steps.split(",")), keep_results)
     with (
         reporting(as_json=as_json),
         proving(proof=proof, texts=proof_texts, folder=proof_dir) as prover,
@@ -176,7 +176,7 @@ def _read(file: str) -> Chat:
 
 
 def _fitted(
-    chat: Chat, budget: int | None, options: Options, prover: Prover | None
+    chat: Chat, budget: int | None, options: FitOptions, prover: Prover | None
 ) -> tuple[Fitted[Any], Count]:
     """The messages that fit, and the count of the request with them, which is within the budget."""
     from tokenbox import api  # on use: it loads the catalog

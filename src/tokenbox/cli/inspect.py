@@ -24,7 +24,7 @@ from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
     from tokenbox.inspect import PageEntry
-    from tokenbox.inspect.reading import Asked
+    from tokenbox.inspect.reading import InspectOptions
 
 _LHAR, _LHAR_JSON = ".lhar", ".lhar.json"
 
@@ -90,9 +90,9 @@ def inspect(  # noqa: PLR0913, PLR0917  # one parameter per option
         _check(files, output, as_json=as_json, open_it=open_it, serve=serve)
         from tokenbox.inspect import page, record_of  # on use: it knows everything
         from tokenbox.inspect.importers.lhar import written
-        from tokenbox.inspect.reading import Asked
+        from tokenbox.inspect.reading import InspectOptions
 
-        asked = Asked(budget, tokenizer, model, query, stops, allow_outside)
+        asked = InspectOptions(budget, tokenizer, model, query, stops, allow_outside)
         with terminal.progress("reading and laying out", len(files)) as advance:
             entries: list[PageEntry] = []
             for name in files:
@@ -126,7 +126,7 @@ def _same(one: str, other: str) -> bool:
         return False
 
 
-def _entries(name: str, asked: Asked) -> list[PageEntry]:
+def _entries(name: str, asked: InspectOptions) -> list[PageEntry]:
     from tokenbox.inspect.reading import entries_in
 
     return entries_in(name, None if Path(name).is_dir() else read_bytes(name), asked)

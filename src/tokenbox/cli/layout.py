@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer
 
 
-class Format(StrEnum):
+class InputFormat(StrEnum):
     """What a document on standard input is written in."""
 
     TOML = "toml"
@@ -63,7 +63,7 @@ class Choices:
     jsonl: bool
     base: str | None
     allow_outside: bool
-    text_format: Format | None
+    text_format: InputFormat | None
     output: str | None
     proof: bool
 
@@ -201,7 +201,7 @@ def layout(  # noqa: PLR0913, PLR0917  # one parameter per option
         bool, typer.Option("--allow-outside", help="Let the document name files outside its folder.")
     ] = False,
     text_format: Annotated[
-        Format | None, typer.Option("--format", help="Of a document on standard input.")
+        InputFormat | None, typer.Option("--format", help="Of a document on standard input.")
     ] = None,
     output: Annotated[
         str | None,
@@ -415,7 +415,7 @@ def _lines() -> Iterator[tuple[int, bytes]]:
 
 
 def _decoded(line: bytes, number: int) -> str:
-    from tokenbox.documents import Code
+    from tokenbox.documents import DocumentCode
 
     if len(line) > MAX_BYTES:
         raise DocumentError(
@@ -423,7 +423,7 @@ def _decoded(line: bytes, number: int) -> str:
             "Put long texts into files and name them by content_file.",
             file=_SOURCE,
             line=number,
-            code=Code.FILE_TOO_LARGE.value,
+            code=DocumentCode.FILE_TOO_LARGE.value,
             limit=MAX_BYTES,
         )
     try:
@@ -433,6 +433,6 @@ def _decoded(line: bytes, number: int) -> str:
             f"the line is not UTF-8: its byte {error.start:,} is 0x{line[error.start]:02X}.",
             file=_SOURCE,
             line=number,
-            code=Code.FILE_ENCODING.value,
+            code=DocumentCode.FILE_ENCODING.value,
             byte=error.start,
         ) from None

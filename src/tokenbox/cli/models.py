@@ -92,10 +92,10 @@ def _day(text: str | None) -> date:
 def _ask_servers(config: Config) -> None:
     """Ask the servers of the settings. A server that does not answer is a note on standard error."""
     from tokenbox import ctx
-    from tokenbox.shell.models import Keys
+    from tokenbox.shell.models import ModelKeys
 
     with terminal.progress("asking servers"):
-        found = ctx.discover(config=config, key=Keys(config, os.environ).of)
+        found = ctx.discover(config=config, key=ModelKeys(config, os.environ).of)
     if not found:
         write_error("note: no [models.NAME] has an endpoint, so there is no server to ask.\n")
     for one in found:

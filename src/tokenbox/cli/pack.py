@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tokenbox.cli.proving import Prover
-    from tokenbox.folder import Note, Options, Pack, PriorityRule, Settings, Source
+    from tokenbox.folder import Note, PackedFolder, PackOptions, PackSettings, PriorityRule, Source
     from tokenbox.render.lines import Line
     from tokenbox.tokenizers.cache import CountCache
     from tokenbox.tokenizers.protocol import Tokenizer
@@ -47,14 +47,14 @@ BAR_CELLS = 20
 _SURELY_TOO_MUCH = 16
 
 
-class Order(StrEnum):
+class OrderOption(StrEnum):
     """The order of the files."""
 
     PATH = "path"
     WORTH = "worth"
 
 
-class Purpose(StrEnum):
+class PurposeOption(StrEnum):
     """What a pack is for."""
 
     REVIEW = "review"
@@ -62,7 +62,7 @@ class Purpose(StrEnum):
     HANDOVER = "handover"
 
 
-class Strip(StrEnum):
+class StripOption(StrEnum):
     """What is left out of files."""
 
     COMMENTS = "comments"
@@ -70,7 +70,7 @@ class Strip(StrEnum):
     OUTPUTS = "outputs"
 
 
-class Format(StrEnum):
+class PackFormat(StrEnum):
     """What a pack is written as."""
 
     XML = "xml"
@@ -85,7 +85,7 @@ class PackChoices:
     """What was asked for."""
 
     budget: int | None
-    text_format: Format
+    text_format: PackFormat
     tree: bool
     check: bool
     explain: bool
@@ -106,20 +106,20 @@ class PackChoices:
             raise UsageProblem(f"{views[0]} and {views[1]} do not go together. Give one of them.")
         if self.check and self.budget is None:
             raise UsageProblem("--check needs --budget: without one everything fits.")
-        if self.text_format is Format.BCP and self.budget is not None and not self.check:
+        if self.text_format is PackFormat.BCP and self.budget is not None and not self.check:
             raise UsageProblem(
                 "a .bcp pack holds everything; the budget is for `tokenbox lcp render FILE --budget N`. "
                 "Leave out --budget."
             )
-        if self.text_format is Format.BCP and self.explain:
+        if self.text_format is PackFormat.BCP and self.explain:
             raise UsageProblem(
                 "--explain is about a rendering. Give --format xml, markdown, minimal or json."
             )
-        if self.proof and (self.tree or self.check or self.text_format is Format.BCP):
+        if self.proof and (self.tree or self.check or self.text_format is PackFormat.BCP):
             raise UsageProblem("--proof is of a rendering: not with --tree, --check or --format bcp.")
         if (self.tree or self.check) and self.output is not None:
             raise UsageProblem(f"{views[0]} writes no pack. Leave out -o.")
-        if self.text_format is Format.BCP and not views and self.output is None and terminal.is_seen():
+        if self.text_format is PackFormat.BCP and not views and self.output is None and terminal.is_seen():
             raise UsageProblem("a .bcp pack is not text for a terminal. Name a file with -o, or use a pipe.")
         self._verify_ways_out(views)
         if self.explain and self.output == STDIN:
@@ -131,9 +131,9 @@ class PackChoices:
             raise UsageProblem("--watch writes the pack at each change. Name a file with -o, or give --copy.")
         if self.split is not None and not to_a_file:
             raise UsageProblem("--split writes several files. Name them with -o, as in -o pack.xml.")
-        if self.split is not None and self.text_format in {Format.JSON, Format.BCP}:
+        if self.split is not None and self.text_format in {PackFormat.JSON, PackFormat.BCP}:
             raise UsageProblem("--split is for a text. Give --format xml, markdown or minimal.")
-        if self.copy and (views or self.text_format is Format.BCP or self.output == STDIN):
+        if self.copy and (views or self.text_format is PackFormat.BCP or self.output == STDIN):
             raise UsageProblem("--copy puts a text on the clipboard: not with a view, .bcp or -o -.")
         if self.proof and (self.watch or self.split is not None):
             raise UsageProblem("--proof is of one rendering: not with --watch or --split.")
@@ -156,8 +156,8 @@ def pack(  # noqa: PLR0913, PLR0917  # one parameter per option
         int | None, typer.Option("--budget", "-b", metavar="TOKENS", min=0, help="Never more than this.")
     ] = None,
     text_format: Annotated[
-        Format, typer.Option("--format", "-f", help="json is the record, bcp a pack for `tokenbox lcp`.")
-    ] = Format.XML,
+        PackFormat, typer.Option("--format", "-f", help="json is the record, bcp a pack for `tokenbox lcp`.")
+    ] = PackFormat.XML,
     tokenizer: Annotated[
         str | None,
         typer.Option("--tokenizer", "-t", metavar="NAME", help="A name of `tokenbox tokenizers`."),
@@ -204,15 +204,17 @@ def pack(  # noqa: PLR0913, PLR0917  # one parameter per option
         typer.Option("--level", metavar="GLOB=LEVEL", help="At most full, outline or listed."),
     ] = None,
     purpose: Annotated[
-        Purpose | None,
+        PurposeOption | None,
         typer.Option("--for", help="A preset: what --diff, --order, --log and the like are, if not given."),
     ] = None,
-    order: Annotated[Order | None, typer.Option("--order", help="Files by path, or the best last.")] = None,
+    order: Annotated[
+        OrderOption | None, typer.Option("--order", help="Files by path, or the best last.")
+    ] = None,
     line_numbers: Annotated[
         bool | None, typer.Option("--line-numbers/--no-line-numbers", help="Before each line.")
     ] = None,
     strip: Annotated[
-        list[Strip] | None,
+        list[StripOption] | None,
         typer.Option("--strip", help="Leave these out of files; may be repeated."),
     ] = None,
     log: Annotated[
@@ -278,7 +280,7 @@ def pack(  # noqa: PLR0913, PLR0917  # one parameter per option
         budget, text_format, tree, check, explain, output, proved, copy=copy, split=split, watch=watch
     )
     with (
-        reporting(as_json=text_format is Format.JSON),
+        reporting(as_json=text_format is PackFormat.JSON),
         proving(proof=proof, texts=proof_texts, folder=proof_dir) as prover,
         ExitStack() as ended,
     ):
@@ -287,14 +289,14 @@ def pack(  # noqa: PLR0913, PLR0917  # one parameter per option
             prover.budget_source = "--budget"
         from tokenbox import folder as packing  # only this command reads folders
 
-        given = packing.Settings(
+        given = packing.PackSettings(
             include=tuple(include) if include else None,
             exclude=tuple(exclude) if exclude else None,
             levels=tuple(map(packing.LevelRule.parse, level)) if level else None,
             strip=packing.strips(tuple(one.value for one in strip)) if strip else None,
             line_numbers=line_numbers,
             instructions=instructions,
-            order=None if order is None else packing.Order(order.value),
+            order=None if order is None else packing.FileOrder(order.value),
             log=log,
             history=history,
             diff=diff,
@@ -328,7 +330,9 @@ def void(_: object) -> None:
     """Drop a result."""
 
 
-def _cloned(named: Sequence[str], given: Settings, purpose: Purpose | None, ended: ExitStack) -> str:
+def _cloned(
+    named: Sequence[str], given: PackSettings, purpose: PurposeOption | None, ended: ExitStack
+) -> str:
     """The folder of a clone of the repository that is named; it lasts until ``ended``."""
     from tokenbox import folder as packing
 
@@ -344,8 +348,8 @@ class _Run:
     """One run of the command, which may be repeated."""
 
     choices: PackChoices
-    given: Settings
-    purpose: Purpose | None
+    given: PackSettings
+    purpose: PurposeOption | None
     paths: tuple[str, ...]
     query: str | None
     focus: tuple[str, ...]
@@ -377,9 +381,9 @@ class _Run:
         choices = self.choices
         surveyed = packing.survey(self.paths)
         settled = packing.settled(self.given, self.purpose, surveyed.settings)
-        options = packing.Options(
+        options = packing.PackOptions(
             self.query,
-            settled.order or packing.Order.PATH,
+            settled.order or packing.FileOrder.PATH,
             _text_of(settled.instructions),
             focus=self.focus,
             history=bool(settled.history),
@@ -398,7 +402,7 @@ class _Run:
             strip=settled.strip or (),
             log=settled.log or 0,
         )
-        if choices.text_format is Format.BCP and not (choices.tree or choices.check):
+        if choices.text_format is PackFormat.BCP and not (choices.tree or choices.check):
             with terminal.progress("reading", len(surveyed.found.files)) as advance:
                 source = read(advance=advance)
             _encode(source, choices)
@@ -462,13 +466,13 @@ def _render(  # the parts of one run
     counter: Tokenizer,
     counts: CountCache,
     choices: PackChoices,
-    options: Options,
+    options: PackOptions,
     prover: Prover | None,
     worth: Worth | None,
 ) -> int:
     from tokenbox.folder import pack_source
 
-    mode = "xml" if choices.text_format in (Format.JSON, Format.BCP) else choices.text_format.value
+    mode = "xml" if choices.text_format in (PackFormat.JSON, PackFormat.BCP) else choices.text_format.value
     budget = None if choices.check else choices.budget
     with terminal.progress("choosing"):
         result = pack_source(
@@ -482,12 +486,12 @@ def _render(  # the parts of one run
         write_text(f"{about}{result.total:,} of {choices.budget:,} tokens: {verdict}\n")
         return Exit.OK if over <= 0 else Exit.DOES_NOT_FIT
     data: bytes | Iterable[bytes] = (piece.encode() for piece in result.rendering.pieces)
-    if choices.text_format is Format.JSON:
+    if choices.text_format is PackFormat.JSON:
         data = json_bytes({**result.to_dict(), "notes": [note.to_dict() for note in source.notes]})
     if choices.copy:
         from tokenbox.cli.clipboard import copy  # rarely asked for
 
-        copy(json_bytes(result.to_dict()) if choices.text_format is Format.JSON else result.text.encode())
+        copy(json_bytes(result.to_dict()) if choices.text_format is PackFormat.JSON else result.text.encode())
     if choices.split is not None:
         _write_parts(result, counter, counts, choices, mode)
     elif choices.output is not None or not (choices.explain or choices.copy):
@@ -499,7 +503,7 @@ def _render(  # the parts of one run
 
 
 def _write_parts(
-    result: Pack, counter: Tokenizer, counts: CountCache, choices: PackChoices, mode: str
+    result: PackedFolder, counter: Tokenizer, counts: CountCache, choices: PackChoices, mode: str
 ) -> None:
     """The parts of the pack, each in a file of its own: ``pack.1.xml``, ``pack.2.xml``, ..."""
     from tokenbox.folder import split
@@ -522,7 +526,7 @@ def _encode(source: Source, choices: PackChoices) -> None:
     deliver(data, choices.output)
 
 
-def _outcome(result: Pack, about: str) -> str:
+def _outcome(result: PackedFolder, about: str) -> str:
     """One line: how much of the budget, and how many files in which form."""
     forms = Counter(file.shown for file in result.files)
     names = {"FULL": "full", "FOCUSED": "in part", "OUTLINE": "outline", "LISTED": "not shown"}
@@ -573,7 +577,7 @@ def _show_tree(source: Source, counter: Tokenizer, counts: CountCache, choices: 
 
     with terminal.progress("counting"):
         usage = usage_of(source, counter, counts)
-    if choices.text_format is Format.JSON:
+    if choices.text_format is PackFormat.JSON:
         write_record("tree", usage.to_dict())
         return
     about = "" if counter.identity.exact else "~"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tokenbox.proof.contents import Contents
     from tokenbox.proof.evidence import Record
     from tokenbox.proof.manifest import Manifest
-    from tokenbox.proof.verify import Files
+    from tokenbox.proof.verify import BundleFiles
     from tokenbox.store.bundles import Listed
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -131,10 +131,10 @@ def replay(
     """
     with reporting(as_json=as_json):
         from tokenbox.cli.replaying import replayed, texts_of
-        from tokenbox.proof.evidence import Kind
+        from tokenbox.proof.evidence import EvidenceKind
 
         files, contents = _opened(bundle, folder)
-        if contents.manifest.kind is Kind.BATCH:
+        if contents.manifest.kind is EvidenceKind.BATCH:
             return _replay_batch(contents, given or [], sample, as_json=as_json)
         if sample is not None:
             raise UsageProblem("--sample is for the bundle of a batch; any other is replayed whole.")
@@ -240,13 +240,13 @@ def export(
     return Exit.OK
 
 
-def _verified(files: Files, bundle_id: str) -> Manifest:
+def _verified(files: BundleFiles, bundle_id: str) -> Manifest:
     from tokenbox.proof.verify import verify as verified
 
     return verified(files, bundle_id, trusted_keys())
 
 
-def _opened(name: str, folder: str | None) -> tuple[Files, Contents]:
+def _opened(name: str, folder: str | None) -> tuple[BundleFiles, Contents]:
     from tokenbox.proof.contents import read_contents
 
     files, bundle_id = found(name, folder)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tokenbox.config import Config
     from tokenbox.proof import Evidence
     from tokenbox.proof.signing import PublicKey, SigningKey
-    from tokenbox.proof.verify import Files
+    from tokenbox.proof.verify import BundleFiles
     from tokenbox.store.bundles import Bundles
 
 Proof = Annotated[
@@ -133,7 +133,7 @@ def say_there_are_none(store: Bundles) -> None:
     )
 
 
-def found(name: str, folder: str | None) -> tuple[Files, str]:
+def found(name: str, folder: str | None) -> tuple[BundleFiles, str]:
     """The bundle that was named, and the id it should have."""
     from tokenbox.store.bundles import BundleNotFound, open_bundle
 

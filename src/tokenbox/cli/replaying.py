@@ -11,7 +11,7 @@ from tokenbox.cli.streams import read_bytes
 from tokenbox.errors import MissingExtra, TokenboxError
 from tokenbox.proof.bundle import TEXTS
 from tokenbox.proof.errors import ReplayImpossible
-from tokenbox.proof.evidence import Kind
+from tokenbox.proof.evidence import EvidenceKind
 from tokenbox.proof.recorded import Texts
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tokenbox.proof.contents import Contents
     from tokenbox.proof.manifest import Manifest
     from tokenbox.proof.replay import Replay
-    from tokenbox.proof.verify import Files
+    from tokenbox.proof.verify import BundleFiles
 
 # All of it is in memory.
 MAX_BYTES = 1 << 30
@@ -33,7 +33,7 @@ _JSON = ".json"
 _DOCUMENTS = (".toml", ".yaml", ".yml", ".json")
 
 
-def texts_of(files: Files, manifest: Manifest, given: Sequence[str]) -> Texts:
+def texts_of(files: BundleFiles, manifest: Manifest, given: Sequence[str]) -> Texts:
     """The texts in a verified bundle, and those at the paths ``given``. Raises :class:`ReplayImpossible`."""
     texts = Texts()
     tree = manifest.tree(TEXTS)
@@ -51,7 +51,7 @@ def texts_of(files: Files, manifest: Manifest, given: Sequence[str]) -> Texts:
         for file in _files(path):
             _add_file(texts, file)
     packed = [path for path in given if not path.endswith(_PACK)]
-    if manifest.kind is Kind.BLOCKS and packed:
+    if manifest.kind is EvidenceKind.BLOCKS and packed:
         from tokenbox.folder import as_blocks, read, survey
 
         source = read(survey(packed))

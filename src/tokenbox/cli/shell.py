@@ -48,12 +48,12 @@ def shell(
     """
     with reporting():
         from tokenbox.cli import screens  # on use: it is the heaviest command
-        from tokenbox.shell.build import Options, begin
+        from tokenbox.shell.build import ShellOptions, begin
 
         on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
         screen = screens.TerminalScreen() if on_terminal else screens.PipeScreen()
         config = configured(model, budget, system)
-        session = begin(screen, config, world(keep=not no_save), Options(endpoint, name, resume))
+        session = begin(screen, config, world(keep=not no_save), ShellOptions(endpoint, name, resume))
         try:
             (_talk if on_terminal else _read)(session)
         finally:

@@ -95,7 +95,7 @@ def check_policy(sections: Sequence[Section], groups: Sequence[Group], policy: P
 
 def engine_boxes(
     sections: Sequence[Section], groups: Sequence[Group], budget: int
-) -> tuple[list[degrade.Box], list[degrade.Group]]:
+) -> tuple[list[degrade.DegradeBox], list[degrade.GroupBounds]]:
     """The constraints as the engine takes them: shares in tokens, names as numbers."""
     number = {group.name: g for g, group in enumerate(groups)}
     chains: dict[str | None, tuple[int, ...]] = {None: ()}
@@ -103,7 +103,7 @@ def engine_boxes(
         chains[group.name] = (number[group.name], *chains[group.parent])
     units = _units(sections)
     boxes = [
-        degrade.Box(
+        degrade.DegradeBox(
             (*(groups[g].priority for g in reversed(chains[section.group])), section.priority),
             section.min,
             in_tokens(section.max, budget),
@@ -114,7 +114,7 @@ def engine_boxes(
         )
         for section, unit in zip(sections, units, strict=True)
     ]
-    return boxes, [degrade.Group(group.min, in_tokens(group.max, budget)) for group in groups]
+    return boxes, [degrade.GroupBounds(group.min, in_tokens(group.max, budget)) for group in groups]
 
 
 def in_tokens(bound: int | Fraction | None, budget: int) -> int | None:

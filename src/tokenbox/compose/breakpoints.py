@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from tokenbox.compose.sections import (
     SEPARATOR,
     Layout,
-    Options,
+    LayoutOptions,
     checked_sections,
     counter_of,
     lay_out_all,
@@ -76,7 +76,7 @@ def breakpoints(
     if low > high:
         raise InvalidBudget(f"a range of budgets goes from a smaller to a larger one, not {low} to {high}.")
     checked = checked_sections(sections)
-    options = Options.of(checked, separator, policy, groups, reclaim=reclaim)
+    options = LayoutOptions.of(checked, separator, policy, groups, reclaim=reclaim)
     counter = counter_of(checked, tokenizer, None)
     outcomes = _Outcomes(lambda budget: lay_out_all(checked, [budget], options, counter)[0])
     for budget in _tried(outcomes, low, high):

@@ -70,7 +70,7 @@ class SectionState:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class LayoutValues:
     """What two layouts are compared by. ``values`` has every single value; None is unknown."""
 
     values: Mapping[str, object]
@@ -79,7 +79,7 @@ class Record:
     digest: str
 
     @classmethod
-    def of(cls, layout: LayoutRead) -> Record:
+    def of(cls, layout: LayoutRead) -> LayoutValues:
         values = {name: getattr(layout, name) for name in _VALUES}
         values |= {f"tokenizer.{name}": value for name, value in layout.tokenizer.to_dict().items()}
         states = tuple(
@@ -89,7 +89,7 @@ class Record:
         return cls(values, states, layout.text, layout.digest)
 
     @classmethod
-    def from_dict(cls, data: object) -> Record:
+    def from_dict(cls, data: object) -> LayoutValues:
         """The record in what ``Layout.to_dict()`` made. Raises :class:`LayoutError` if it is not one."""
         top = _checked(data, {"budget": int, "total": int, "text": str, "digest": str}, "")
         if top.get("schema") != SCHEMA:
@@ -231,10 +231,10 @@ class LayoutDiff:
         return "\n".join(lines)
 
 
-def diff(a: LayoutRead | Record, b: LayoutRead | Record) -> LayoutDiff:
+def diff(a: LayoutRead | LayoutValues, b: LayoutRead | LayoutValues) -> LayoutDiff:
     """What changes from ``a`` to ``b``."""
-    old = a if isinstance(a, Record) else Record.of(a)
-    new = b if isinstance(b, Record) else Record.of(b)
+    old = a if isinstance(a, LayoutValues) else LayoutValues.of(a)
+    new = b if isinstance(b, LayoutValues) else LayoutValues.of(b)
     names = [*(f"tokenizer.{name}" for name in _TOKENIZER), *_VALUES]
     return LayoutDiff(
         (old.values["tokenizer.exact"] is True, new.values["tokenizer.exact"] is True),

@@ -79,7 +79,7 @@ class RequestCounter(Protocol):
         ...
 
 
-class Cost(NamedTuple):
+class PartCost(NamedTuple):
     """What one part of a request adds to the count of the whole."""
 
     total: int
@@ -91,14 +91,14 @@ class Cost(NamedTuple):
 class CountsPieces(Protocol):
     """A :class:`RequestCounter` whose count is the sum of the messages' costs and of what is around them."""
 
-    def piece(self, message: Message) -> Cost: ...
+    def piece(self, message: Message) -> PartCost: ...
 
-    def frame(self, request: Request) -> Cost:
+    def frame(self, request: Request) -> PartCost:
         """What the request costs without its messages."""
         ...
 
 
-class Session(Protocol):
+class RunningCount(Protocol):
     """The running count of one conversation: what did not change is not counted again.
 
     Items (messages, of whatever API) are known by the numbers that the caller gives them, in rising order.
@@ -141,4 +141,4 @@ class Session(Protocol):
 class CountsSessions(Protocol):
     """A :class:`RequestCounter` that counts a conversation faster than request by request."""
 
-    def session(self) -> Session: ...
+    def session(self) -> RunningCount: ...

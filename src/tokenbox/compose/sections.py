@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from tokenbox.compose.parts import Parts
     from tokenbox.compose.requests import Count
-    from tokenbox.engine.result import Log, Step
+    from tokenbox.engine.result import Step, StepLog
     from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 
     Groups = Mapping[str, Group | Mapping[str, object]]
@@ -58,7 +58,7 @@ _CONTENT = attrgetter("content")
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class LayoutOptions:
     """What a layout is made with, beside sections, budget and tokenizer."""
 
     separator: str = SEPARATOR
@@ -75,7 +75,7 @@ class Options:
         groups: object,
         *,
         reclaim: object,
-    ) -> Options:
+    ) -> LayoutOptions:
         """The options, checked, also against the sections."""
         if policy not in list(Policy):
             raise LayoutError(f"policy is one of {', '.join(Policy)}, not {policy!r}.")
@@ -124,14 +124,14 @@ def layout(
     cannot be counted.
     """
     checked = checked_sections(sections)
-    options = Options.of(checked, separator, policy, groups, reclaim=reclaim)
+    options = LayoutOptions.of(checked, separator, policy, groups, reclaim=reclaim)
     return lay_out(checked, budget, options, tokenizer, cache)
 
 
 def lay_out(
     sections: Sequence[Section],
     budget: object,
-    options: Options,
+    options: LayoutOptions,
     tokenizer: str | Tokenizer | RequestCounter | Callable[[str], int],
     cache: CountCache | None = None,
 ) -> Layout:
@@ -168,12 +168,12 @@ def whatif(
     A budget too small for the critical sections has its error in its place.
     """
     checked = checked_sections(sections)
-    options = Options.of(checked, separator, policy, groups, reclaim=reclaim)
+    options = LayoutOptions.of(checked, separator, policy, groups, reclaim=reclaim)
     return lay_out_all(checked, budgets, options, counter_of(checked, tokenizer, cache))
 
 
 def lay_out_all(
-    sections: Sequence[Section], budgets: object, options: Options, counter: Counter
+    sections: Sequence[Section], budgets: object, options: LayoutOptions, counter: Counter
 ) -> list[Layout | ContextCriticalOverflow]:
     """``whatif`` for sections that have been checked, and a counter that may know them."""
     if not isinstance(budgets, Iterable) or isinstance(budgets, str | bytes):
@@ -187,7 +187,7 @@ def lay_out_all(
     return results
 
 
-def _lay_out(sections: Sequence[Section], budget: int, options: Options, counter: Counter) -> Layout:
+def _lay_out(sections: Sequence[Section], budget: int, options: LayoutOptions, counter: Counter) -> Layout:
     """Price the whole exactly where the tokenizer allows it, run the engine, check the result."""
     if counter.requests is not None:
         return _lay_out_messages(sections, budget, options, counter, counter.requests)
@@ -204,7 +204,11 @@ def _lay_out(sections: Sequence[Section], budget: int, options: Options, counter
 
 
 def _lay_out_messages(
-    sections: Sequence[Section], budget: int, options: Options, counter: Counter, requests: RequestCounter
+    sections: Sequence[Section],
+    budget: int,
+    options: LayoutOptions,
+    counter: Counter,
+    requests: RequestCounter,
 ) -> Layout:
     """Lay out what is sent as messages: the budget holds on the request."""
     counts: dict[tuple[str, ...], Count | None] = {}
@@ -244,7 +248,7 @@ class _Pricing(NamedTuple):
         return sum(map(len, map(_CONTENT, self.sections))) <= SMALL
 
 
-def _text_pricing(sections: Sequence[Section], options: Options, counter: Counter) -> _Pricing:
+def _text_pricing(sections: Sequence[Section], options: LayoutOptions, counter: Counter) -> _Pricing:
     return _Pricing(
         sections,
         lambda correction: PricedWhole(sections, options.separator, counter, correction),
@@ -254,7 +258,9 @@ def _text_pricing(sections: Sequence[Section], options: Options, counter: Counte
     )
 
 
-def _lay_out_priced(sections: Sequence[Section], budget: int, options: Options, pricing: _Pricing) -> Layout:
+def _lay_out_priced(
+    sections: Sequence[Section], budget: int, options: LayoutOptions, pricing: _Pricing
+) -> Layout:
     """Price joins conservatively and let the count of the emitted whole decide.
 
     If that is over the budget by e, lay out again as if the budget were smaller by e; if much was left free,
@@ -284,7 +290,9 @@ def _lay_out_priced(sections: Sequence[Section], budget: int, options: Options, 
             correction += result.total - estimate.total
 
 
-def _expand_priced(total: int, budget: int, options: Options, pricing: _Pricing, correction: int) -> Layout:
+def _expand_priced(
+    total: int, budget: int, options: LayoutOptions, pricing: _Pricing, correction: int
+) -> Layout:
     """Everything fits, as ``total`` tokens: only the extra items are taken at a price.
 
     If they turn out to be over the budget by e, they are offered e less, at last nothing.
@@ -307,7 +315,7 @@ def _inconsistent(result: Layout) -> TokenizerError:
     )
 
 
-def _run(whole: Parts, budget: int, options: Options) -> Layout:
+def _run(whole: Parts, budget: int, options: LayoutOptions) -> Layout:
     """Run the engine on one pricing of the whole and record what came out."""
     if options.policy is Policy.FACET:
         fixed_load, log = box.lay_out(whole.sections, budget, whole, reclaim=options.reclaim)
@@ -411,13 +419,13 @@ class Layout:
     texts: tuple[str, ...] = field(repr=False)
     sizes: tuple[int, ...] = field(repr=False)
     base_sizes: tuple[int, ...] = field(repr=False)
-    log: Log = field(repr=False)
+    log: StepLog = field(repr=False)
     text: str = field(repr=False)
     total: int
     budget: int
     fixed_load: int
     tokenizer: TokenizerIdentity
-    options: Options
+    options: LayoutOptions
     forms: Mapping[int, int] = field(repr=False)
     pricing: str
     counter: Counter | None = field(repr=False, compare=False)

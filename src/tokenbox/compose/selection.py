@@ -19,7 +19,7 @@ from tokenbox.engine.choice import Upgrade, choose
 from tokenbox.errors import ContextCriticalOverflow, InvalidContent, TokenizerError
 from tokenbox.integers import token_budget
 from tokenbox.tokenizers.registry import as_tokenizer
-from tokenbox.worth.documents import Document, Span
+from tokenbox.worth.documents import Document, PieceSpan
 from tokenbox.worth.query import read_query
 from tokenbox.worth.relevance import Relevance
 from tokenbox.worth.scorers import scorer_of, scores
@@ -43,14 +43,14 @@ _TRIES = 12
 _SHORTER = 40
 
 
-class Order(StrEnum):
+class SelectionOrder(StrEnum):
     """The order of what is selected."""
 
     GIVEN = "given"
     WORTH = "worth"
 
 
-class Reason(StrEnum):
+class ChunkReason(StrEnum):
     """Why a chunk is shown as it is."""
 
     CHOSEN = "chosen"
@@ -156,7 +156,7 @@ class SelectedChunk:
     form: int | None
     size: int
     worth: int
-    reason: Reason
+    reason: ChunkReason
     copy_of: int | None = None
 
 
@@ -192,7 +192,7 @@ def select(  # noqa: PLR0913  # each is an option of its own
     tokenizer: str | Tokenizer | Callable[[str], int],
     *,
     query: str | None = None,
-    order: Order | str = Order.GIVEN,
+    order: SelectionOrder | str = SelectionOrder.GIVEN,
     separator: str = SEPARATOR,
     copies: bool = False,
     scorer: Scorer | str | None = None,
@@ -228,7 +228,9 @@ def select(  # noqa: PLR0913  # each is an option of its own
             for form in range(len(chunk.forms) + 1)
         ]
         choice = choose(upgrades, max(0, room), whole)
-        places = sorted(whole.forms, key=lambda i: (worths[i] if Order(order) is Order.WORTH else 0, i))
+        places = sorted(
+            whole.forms, key=lambda i: (worths[i] if SelectionOrder(order) is SelectionOrder.WORTH else 0, i)
+        )
         text = separator.join(whole.text(i) for i in places)
         total = counter.whole(text)
         if total <= budget:
@@ -243,7 +245,11 @@ def select(  # noqa: PLR0913  # each is an option of its own
                     form,
                     0 if form is None else counter.small(whole.text(i)),
                     worths[i],
-                    Reason.COPY if i in copied else Reason.NO_ROOM if form is None else Reason.CHOSEN,
+                    ChunkReason.COPY
+                    if i in copied
+                    else ChunkReason.NO_ROOM
+                    if form is None
+                    else ChunkReason.CHOSEN,
                     copied.get(i),
                 )
                 for i, form in found.items()
@@ -343,7 +349,7 @@ def _worths(chunks: Sequence[Chunk], query: str | None) -> list[int]:
         return [len(chunks) - i for i in range(len(chunks))]
     documents = [Document(chunk.title, chunk.text.encode("utf-8", "replace")) for chunk in chunks]
     relevance = Relevance(documents, read_query(query))
-    return [relevance.piece(i, Span(0, len(document.data))) for i, document in enumerate(documents)]
+    return [relevance.piece(i, PieceSpan(0, len(document.data))) for i, document in enumerate(documents)]
 
 
 def _copies(chunks: Sequence[Chunk], worths: Sequence[int]) -> dict[int, int]:

@@ -13,7 +13,7 @@ user's own file, and that before the defaults. All keys there are stand in :mod:
 from tokenbox.config.config import Config, Connection, ModelPolicy
 from tokenbox.config.current import current, reload
 from tokenbox.config.errors import ConfigError
-from tokenbox.config.keys import KEYS, Key
+from tokenbox.config.keys import KEYS, SettingKey
 from tokenbox.config.loading import load
 from tokenbox.config.places import find_project, user_file
 from tokenbox.config.setting import Level, Origin, Setting
@@ -26,11 +26,11 @@ __all__ = [
     "Config",
     "ConfigError",
     "Connection",
-    "Key",
     "Level",
     "ModelPolicy",
     "Origin",
     "Setting",
+    "SettingKey",
     "current",
     "find_project",
     "forget",

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from tokenbox.catalog import Figure, Limit, ModelLimits, Price
-from tokenbox.config.errors import Code, ConfigError
+from tokenbox.config.errors import ConfigCode, ConfigError
 from tokenbox.config.keys import ANY, KEYS, KeyName, key_of, key_text
 from tokenbox.config.reading import name_of, unknown_key
 from tokenbox.config.servers import kept_answer
@@ -72,7 +72,7 @@ class Config:
         name = key if isinstance(key, tuple) else name_of(key)
         row = key_of(name)
         if row is None:
-            raise ConfigError(unknown_key(name), code=Code.UNKNOWN_KEY, key=key_text(name))
+            raise ConfigError(unknown_key(name), code=ConfigCode.UNKNOWN_KEY, key=key_text(name))
         found = self._first(name)
         return Setting(name, row.default, _DEFAULT) if found is None else found
 
@@ -274,7 +274,7 @@ def _agreed(settings: Sequence[Setting]) -> Setting:
                 f"{first.name} ({first.source}) is {shown(first.value)}, {other.name} ({other.source}) is "
                 f"{shown(other.value)}, and both are for the same model. Name {first.key[1]!r} or "
                 f"{other.key[1]!r} instead of the model's id.",
-                code=Code.AMBIGUOUS,
+                code=ConfigCode.AMBIGUOUS,
                 key=first.name,
             )
     return first

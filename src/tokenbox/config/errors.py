@@ -1,7 +1,7 @@
 """Settings that cannot be used: always with the file, the line and the key.
 
 TokenboxError
-└── ConfigError            config_invalid, and the narrower codes of :class:`Code`
+└── ConfigError            config_invalid, and the narrower codes of :class:`ConfigCode`
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import StrEnum
 from tokenbox.errors import TokenboxError
 
 
-class Code(StrEnum):
+class ConfigCode(StrEnum):
     """The narrower codes of a :class:`ConfigError`. Stable: programs may branch on them."""
 
     SYNTAX = "config_syntax"  # not TOML, a key twice, nested too deeply
@@ -34,7 +34,7 @@ class ConfigError(TokenboxError):
         self,
         message: str,
         *,
-        code: Code,
+        code: ConfigCode,
         where: str | None = None,
         file: str | None = None,
         line: int | None = None,

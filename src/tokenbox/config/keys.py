@@ -25,7 +25,7 @@ ENVIRONMENT_PREFIX = "TOKENBOX_"
 OTHER_VARIABLES = frozenset(("TOKENBOX_USER_CONFIG", "TOKENBOX_CACHE_DIR"))
 
 
-class Kind(Enum):
+class ValueKind(Enum):
     """What a value is; ``values`` has a reader for each. The text is what an error says is expected."""
 
     TEXT = "text"
@@ -49,14 +49,14 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class SettingKey:
     """A row of the table. ``default`` is as a reader would give it.
 
     ``offered``: the group of entry points whose names are choices, too.
     """
 
     name: str
-    kind: Kind
+    kind: ValueKind
     doc: str
     default: object = None
     choices: tuple[str, ...] = ()
@@ -84,9 +84,9 @@ class Key:
 
     @property
     def expected(self) -> str:
-        if self.kind is Kind.CHOICE:
+        if self.kind is ValueKind.CHOICE:
             return f"one of {', '.join(self.choices)}"
-        if self.kind is Kind.CHOICES:
+        if self.kind is ValueKind.CHOICES:
             return f"a list of {', '.join(self.choices)}"
         return str(self.kind.value)
 
@@ -99,146 +99,235 @@ SERVED_BY = "What software serves it, also a kind that an installed package offe
 GATEWAY_MODES = ("observe", "enforce", "fit")
 BASELINES = ("gpt-bpe", "llama3-bpe")
 
-KEYS: tuple[Key, ...] = (
-    Key(
+KEYS: tuple[SettingKey, ...] = (
+    SettingKey(
         "model",
-        Kind.TEXT,
+        ValueKind.TEXT,
         "The model where none is named: an id, or a NAME of [models.NAME].",
         remembered=True,
     ),
     # What may be sent: for every model, or in [models.NAME] for one.
-    Key("policy.max_ctx", Kind.WINDOW, "Most tokens of input and output together; else the model's window."),
-    Key("policy.reserve_out", Kind.TOKENS, "Tokens kept free for the answer."),
-    Key("policy.headroom", Kind.HEADROOM, "Share of the window kept free for safety.", Decimal(0)),
-    Key("policy.strategy", Kind.TEXT, "How to pack: box, ladder, window, worth, or one of yours.", "box"),
-    Key("policy.strategies.sections", Kind.TEXT, "The same for texts and sections only."),
-    Key("policy.strategies.blocks", Kind.TEXT, "The same for blocks only."),
-    Key("policy.strategies.messages", Kind.TEXT, "The same for chats only."),
-    Key(
+    SettingKey(
+        "policy.max_ctx",
+        ValueKind.WINDOW,
+        "Most tokens of input and output together; else the model's window.",
+    ),
+    SettingKey("policy.reserve_out", ValueKind.TOKENS, "Tokens kept free for the answer."),
+    SettingKey(
+        "policy.headroom", ValueKind.HEADROOM, "Share of the window kept free for safety.", Decimal(0)
+    ),
+    SettingKey(
+        "policy.strategy", ValueKind.TEXT, "How to pack: box, ladder, window, worth, or one of yours.", "box"
+    ),
+    SettingKey("policy.strategies.sections", ValueKind.TEXT, "The same for texts and sections only."),
+    SettingKey("policy.strategies.blocks", ValueKind.TEXT, "The same for blocks only."),
+    SettingKey("policy.strategies.messages", ValueKind.TEXT, "The same for chats only."),
+    SettingKey(
         "policy.uncertain",
-        Kind.CHOICE,
+        ValueKind.CHOICE,
         "What decides on an estimate that fits, where its bound does not.",
         "margin",
         ("margin", "bound", "allow"),
     ),
     # A model: where it runs, and what is particular to it.
-    Key("models.*.model", Kind.TEXT, "The model's id at its server; else NAME."),
-    Key("models.*.endpoint", Kind.ENDPOINT, "The address of the server."),
-    Key("models.*.kind", Kind.CHOICE, SERVED_BY, "auto", SERVER_KINDS, offered="tokenbox.providers"),
-    Key("models.*.key_env", Kind.VARIABLE, "The environment variable that has the key."),
-    Key("models.*.keyring", Kind.TEXT, "The name of the key in the system's keyring."),
-    Key("models.*.max_ctx", Kind.WINDOW, "As policy.max_ctx, for this model.", remembered=True),
-    Key("models.*.reserve_out", Kind.TOKENS, "As policy.reserve_out, for this model.", remembered=True),
-    Key("models.*.headroom", Kind.HEADROOM, "As policy.headroom, for this model."),
-    Key("models.*.strategy", Kind.TEXT, "As policy.strategy, for this model.", remembered=True),
-    Key("models.*.tokenizer", Kind.TOKENIZER, "The tokenizer that this model counts with."),
-    Key("models.*.alias_of", Kind.TEXT, "The gateway sends requests for this name to that model."),
-    Key("models.*.overflow", Kind.TEXTS, "Larger models that take what does not fit this one, in turn.", ()),
-    Key("models.*.mode", Kind.CHOICE, "As gateway.mode, for this model.", None, GATEWAY_MODES),
+    SettingKey("models.*.model", ValueKind.TEXT, "The model's id at its server; else NAME."),
+    SettingKey("models.*.endpoint", ValueKind.ENDPOINT, "The address of the server."),
+    SettingKey(
+        "models.*.kind", ValueKind.CHOICE, SERVED_BY, "auto", SERVER_KINDS, offered="tokenbox.providers"
+    ),
+    SettingKey("models.*.key_env", ValueKind.VARIABLE, "The environment variable that has the key."),
+    SettingKey("models.*.keyring", ValueKind.TEXT, "The name of the key in the system's keyring."),
+    SettingKey("models.*.max_ctx", ValueKind.WINDOW, "As policy.max_ctx, for this model.", remembered=True),
+    SettingKey(
+        "models.*.reserve_out", ValueKind.TOKENS, "As policy.reserve_out, for this model.", remembered=True
+    ),
+    SettingKey("models.*.headroom", ValueKind.HEADROOM, "As policy.headroom, for this model."),
+    SettingKey("models.*.strategy", ValueKind.TEXT, "As policy.strategy, for this model.", remembered=True),
+    SettingKey("models.*.tokenizer", ValueKind.TOKENIZER, "The tokenizer that this model counts with."),
+    SettingKey(
+        "models.*.alias_of", ValueKind.TEXT, "The gateway sends requests for this name to that model."
+    ),
+    SettingKey(
+        "models.*.overflow",
+        ValueKind.TEXTS,
+        "Larger models that take what does not fit this one, in turn.",
+        (),
+    ),
+    SettingKey("models.*.mode", ValueKind.CHOICE, "As gateway.mode, for this model.", None, GATEWAY_MODES),
     # Tokenizers.
-    Key("tokenizers.baselines", Kind.CHOICES, "Tokenizers of the package in use.", (), BASELINES),
-    Key("tokenizers.heuristic", Kind.BOOLEAN, "Estimate where no tokenizer is known: chars / 4.", False),  # noqa: FBT003
-    Key("tokenizers.*", Kind.TOKENIZER, "The tokenizer of a family, such as llama4-bpe."),
-    Key("tokenize.use_endpoint", Kind.BOOLEAN, "Let the model's server count.", False),  # noqa: FBT003
-    Key("tokenize.timeout", Kind.SECONDS, "How long to wait for its count.", Decimal(2)),
-    Key(
+    SettingKey("tokenizers.baselines", ValueKind.CHOICES, "Tokenizers of the package in use.", (), BASELINES),
+    SettingKey(
+        "tokenizers.heuristic",
+        ValueKind.BOOLEAN,
+        "Estimate where no tokenizer is known: chars / 4.",
+        default=False,
+    ),
+    SettingKey("tokenizers.*", ValueKind.TOKENIZER, "The tokenizer of a family, such as llama4-bpe."),
+    SettingKey("tokenize.use_endpoint", ValueKind.BOOLEAN, "Let the model's server count.", default=False),
+    SettingKey("tokenize.timeout", ValueKind.SECONDS, "How long to wait for its count.", Decimal(2)),
+    SettingKey(
         "code.allowed",
-        Kind.TEXTS,
+        ValueKind.TEXTS,
         "Code that files may name: module:function, or a project's folder for all that it names.",
         (),
     ),
     # The shell.
-    Key("shell.max_turns", Kind.COUNT, "Most exchanges that are kept.", 40),
-    Key("shell.token_budget", Kind.TOKENS, "Most tokens of the conversation.", 4096),
-    Key("shell.low_water", Kind.SHARE, "Evict down to this share of the budget.", "auto"),
-    Key("shell.summarize", Kind.BOOLEAN, "Have the model sum up what is evicted.", False),  # noqa: FBT003
-    Key("shell.output_tokens", Kind.TOKENS, "Most tokens of a command's output; 0 offers none.", 1000),
-    Key("shell.system", Kind.TEXT, "The system prompt."),
-    Key("shell.project", Kind.BOOLEAN, "Begin with the project's instructions.", False),  # noqa: FBT003
-    Key("shell.tools", Kind.BOOLEAN, "Let the model propose commands, which you approve.", False),  # noqa: FBT003
-    Key("shell.allow", Kind.TEXTS, "Commands that run without asking.", ()),
-    Key(
+    SettingKey("shell.max_turns", ValueKind.COUNT, "Most exchanges that are kept.", 40),
+    SettingKey("shell.token_budget", ValueKind.TOKENS, "Most tokens of the conversation.", 4096),
+    SettingKey("shell.low_water", ValueKind.SHARE, "Evict down to this share of the budget.", "auto"),
+    SettingKey("shell.summarize", ValueKind.BOOLEAN, "Have the model sum up what is evicted.", default=False),
+    SettingKey(
+        "shell.output_tokens", ValueKind.TOKENS, "Most tokens of a command's output; 0 offers none.", 1000
+    ),
+    SettingKey("shell.system", ValueKind.TEXT, "The system prompt."),
+    SettingKey("shell.project", ValueKind.BOOLEAN, "Begin with the project's instructions.", default=False),
+    SettingKey(
+        "shell.tools", ValueKind.BOOLEAN, "Let the model propose commands, which you approve.", default=False
+    ),
+    SettingKey("shell.allow", ValueKind.TEXTS, "Commands that run without asking.", ()),
+    SettingKey(
         "shell.prompt",
-        Kind.TEXT,
+        ValueKind.TEXT,
         "The prompt: {model}, {ctx_used}, {ctx_budget}, {cost}.",
         "{model} {ctx_used}/{ctx_budget}> ",
     ),
-    Key("cost.cap_at_dollars", Kind.DOLLARS, "Refuse to send once a session has cost this much."),
-    Key(
-        "cost.cap_per_day", Kind.DOLLARS, "Refuse to send once all calls of a day (UTC) have cost this much."
+    SettingKey("cost.cap_at_dollars", ValueKind.DOLLARS, "Refuse to send once a session has cost this much."),
+    SettingKey(
+        "cost.cap_per_day",
+        ValueKind.DOLLARS,
+        "Refuse to send once all calls of a day (UTC) have cost this much.",
     ),
-    Key(
+    SettingKey(
         "cost.unpriced",
-        Kind.CHOICE,
+        ValueKind.CHOICE,
         "What becomes of a call under the cap if its cost is not known.",
         "refuse",
         ("refuse", "allow"),
     ),
-    Key(
+    SettingKey(
         "store.database",
-        Kind.TEXT,
+        ValueKind.TEXT,
         "Where sessions and calls are kept: a file, or postgresql://user@host/name.",
     ),
     # Corrections of the catalog.
-    Key("catalog.*.context_window", Kind.WINDOW, "Tokens the model holds, input and output."),
-    Key("catalog.*.max_input_tokens", Kind.WINDOW, "Tokens of input it takes."),
-    Key("catalog.*.max_output_tokens", Kind.WINDOW, "Tokens it gives."),
-    Key("catalog.*.price_input", Kind.DOLLARS, "Dollars per million tokens of input."),
-    Key("catalog.*.price_output", Kind.DOLLARS, "Dollars per million tokens of output."),
-    Key("catalog.*.price_cached_input", Kind.DOLLARS, "Dollars per million tokens read from the cache."),
-    Key("catalog.*.price_cache_write", Kind.DOLLARS, "Dollars per million tokens written to the cache."),
-    Key("catalog.*.date", Kind.DAY, "The day from which these figures hold."),
+    SettingKey("catalog.*.context_window", ValueKind.WINDOW, "Tokens the model holds, input and output."),
+    SettingKey("catalog.*.max_input_tokens", ValueKind.WINDOW, "Tokens of input it takes."),
+    SettingKey("catalog.*.max_output_tokens", ValueKind.WINDOW, "Tokens it gives."),
+    SettingKey("catalog.*.price_input", ValueKind.DOLLARS, "Dollars per million tokens of input."),
+    SettingKey("catalog.*.price_output", ValueKind.DOLLARS, "Dollars per million tokens of output."),
+    SettingKey(
+        "catalog.*.price_cached_input", ValueKind.DOLLARS, "Dollars per million tokens read from the cache."
+    ),
+    SettingKey(
+        "catalog.*.price_cache_write", ValueKind.DOLLARS, "Dollars per million tokens written to the cache."
+    ),
+    SettingKey("catalog.*.date", ValueKind.DAY, "The day from which these figures hold."),
     # The gateway: tokenbox serve.
-    Key("gateway.host", Kind.TEXT, "Address to listen on; other than loopback needs keys.", "127.0.0.1"),
-    Key("gateway.port", Kind.PORT, "Port to listen on.", 8640),
-    Key("gateway.workers", Kind.COUNT, "Processes that share the port.", 1),
-    Key("gateway.admin_host", Kind.TEXT, "Address of the operator's listener.", "127.0.0.1"),
-    Key("gateway.admin_port", Kind.PORT, "Port of the operator's listener; /metrics and /readyz move there."),
-    Key("gateway.admin_key_env", Kind.VARIABLE, "Environment variable with the key for /admin there."),
-    Key("gateway.mode", Kind.CHOICE, "What becomes of requests that do not fit.", "enforce", GATEWAY_MODES),
-    Key("gateway.low_water", Kind.SHARE, "Mode fit: evict down to this share of the budget.", Decimal(1)),
-    Key(
+    SettingKey(
+        "gateway.host", ValueKind.TEXT, "Address to listen on; other than loopback needs keys.", "127.0.0.1"
+    ),
+    SettingKey("gateway.port", ValueKind.PORT, "Port to listen on.", 8640),
+    SettingKey("gateway.workers", ValueKind.COUNT, "Processes that share the port.", 1),
+    SettingKey("gateway.admin_host", ValueKind.TEXT, "Address of the operator's listener.", "127.0.0.1"),
+    SettingKey(
+        "gateway.admin_port",
+        ValueKind.PORT,
+        "Port of the operator's listener; /metrics and /readyz move there.",
+    ),
+    SettingKey(
+        "gateway.admin_key_env", ValueKind.VARIABLE, "Environment variable with the key for /admin there."
+    ),
+    SettingKey(
+        "gateway.mode",
+        ValueKind.CHOICE,
+        "What becomes of requests that do not fit.",
+        "enforce",
+        GATEWAY_MODES,
+    ),
+    SettingKey(
+        "gateway.low_water", ValueKind.SHARE, "Mode fit: evict down to this share of the budget.", Decimal(1)
+    ),
+    SettingKey(
         "gateway.fit",
-        Kind.CHOICES,
+        ValueKind.CHOICES,
         "Mode fit: what is done in turn until it fits.",
         ("evict",),
         ("evict", "truncate", "compact"),
     ),
-    Key("gateway.summary_model", Kind.TEXT, "The model that sums up for compact; else the request's own."),
-    Key("gateway.keys", Kind.BOOLEAN, "Ask every client for a gateway key.", None),
-    Key("gateway.cors_origins", Kind.TEXTS, "Sites whose pages may ask, as https://example.org.", ()),
-    Key("gateway.database", Kind.TEXT, "Keys and ledger: a file, or postgresql://host/name."),
-    Key("gateway.redis", Kind.TEXT, "Quotas shared by replicas: redis://host."),
-    Key("gateway.state", Kind.PATH, "Folder of what is not in the database yet."),
-    Key("gateway.when_away", Kind.CHOICE, "Quotas whose store is away.", "closed", ("closed", "open")),
-    Key("gateway.body_bytes", Kind.COUNT, "Largest body of a request, in bytes.", 32 << 20),
-    Key("gateway.bodies_bytes", Kind.COUNT, "Bytes of all bodies under way.", 256 << 20),
-    Key("gateway.drain_seconds", Kind.SECONDS, "How long it still answers after a signal to stop."),
-    Key("gateway.head_seconds", Kind.SECONDS, "How long the head of a request may take.", Decimal(20)),
-    Key("gateway.body_seconds", Kind.SECONDS, "How long its body may take.", Decimal(60)),
-    Key("gateway.send_seconds", Kind.SECONDS, "How long a client may read nothing.", Decimal(60)),
-    Key("gateway.idle_seconds", Kind.SECONDS, "How long an upstream may be silent.", Decimal(300)),
-    Key("gateway.total_seconds", Kind.SECONDS, "How long an answer may take in all.", Decimal(3600)),
-    Key("routes.*.mode", Kind.CHOICE, "The mode of a route: chat, completions, ...", None, GATEWAY_MODES),
-    Key("upstreams.*.url", Kind.ENDPOINT, "The address of the server."),
-    Key("upstreams.*.kind", Kind.CHOICE, SERVED_BY, "auto", SERVER_KINDS, offered="tokenbox.providers"),
-    Key("upstreams.*.replicas", Kind.TEXTS, "Addresses of more servers with the same models.", ()),
-    Key("upstreams.*.models", Kind.TEXTS, "Patterns of the models it serves; else what it lists.", ()),
-    Key("upstreams.*.key_env", Kind.VARIABLE, "The environment variable that has its key."),
-    Key("upstreams.*.concurrency", Kind.COUNT, "Most requests at a time.", 64),
-    Key("upstreams.*.queue", Kind.TOKENS, "Most requests that wait for a place.", 256),
-    Key("upstreams.*.queue_seconds", Kind.SECONDS, "How long one waits.", Decimal(30)),
-    Key("upstreams.*.ask_usage", Kind.BOOLEAN, "Ask for the usage of streams.", default=True),
+    SettingKey(
+        "gateway.summary_model", ValueKind.TEXT, "The model that sums up for compact; else the request's own."
+    ),
+    SettingKey("gateway.keys", ValueKind.BOOLEAN, "Ask every client for a gateway key.", None),
+    SettingKey(
+        "gateway.cors_origins", ValueKind.TEXTS, "Sites whose pages may ask, as https://example.org.", ()
+    ),
+    SettingKey("gateway.database", ValueKind.TEXT, "Keys and ledger: a file, or postgresql://host/name."),
+    SettingKey("gateway.redis", ValueKind.TEXT, "Quotas shared by replicas: redis://host."),
+    SettingKey("gateway.state", ValueKind.PATH, "Folder of what is not in the database yet."),
+    SettingKey(
+        "gateway.when_away", ValueKind.CHOICE, "Quotas whose store is away.", "closed", ("closed", "open")
+    ),
+    SettingKey("gateway.body_bytes", ValueKind.COUNT, "Largest body of a request, in bytes.", 32 << 20),
+    SettingKey("gateway.bodies_bytes", ValueKind.COUNT, "Bytes of all bodies under way.", 256 << 20),
+    SettingKey(
+        "gateway.drain_seconds", ValueKind.SECONDS, "How long it still answers after a signal to stop."
+    ),
+    SettingKey(
+        "gateway.head_seconds", ValueKind.SECONDS, "How long the head of a request may take.", Decimal(20)
+    ),
+    SettingKey("gateway.body_seconds", ValueKind.SECONDS, "How long its body may take.", Decimal(60)),
+    SettingKey("gateway.send_seconds", ValueKind.SECONDS, "How long a client may read nothing.", Decimal(60)),
+    SettingKey(
+        "gateway.idle_seconds", ValueKind.SECONDS, "How long an upstream may be silent.", Decimal(300)
+    ),
+    SettingKey(
+        "gateway.total_seconds", ValueKind.SECONDS, "How long an answer may take in all.", Decimal(3600)
+    ),
+    SettingKey(
+        "routes.*.mode", ValueKind.CHOICE, "The mode of a route: chat, completions, ...", None, GATEWAY_MODES
+    ),
+    SettingKey("upstreams.*.url", ValueKind.ENDPOINT, "The address of the server."),
+    SettingKey(
+        "upstreams.*.kind", ValueKind.CHOICE, SERVED_BY, "auto", SERVER_KINDS, offered="tokenbox.providers"
+    ),
+    SettingKey(
+        "upstreams.*.replicas", ValueKind.TEXTS, "Addresses of more servers with the same models.", ()
+    ),
+    SettingKey(
+        "upstreams.*.models", ValueKind.TEXTS, "Patterns of the models it serves; else what it lists.", ()
+    ),
+    SettingKey("upstreams.*.key_env", ValueKind.VARIABLE, "The environment variable that has its key."),
+    SettingKey("upstreams.*.concurrency", ValueKind.COUNT, "Most requests at a time.", 64),
+    SettingKey("upstreams.*.queue", ValueKind.TOKENS, "Most requests that wait for a place.", 256),
+    SettingKey("upstreams.*.queue_seconds", ValueKind.SECONDS, "How long one waits.", Decimal(30)),
+    SettingKey("upstreams.*.ask_usage", ValueKind.BOOLEAN, "Ask for the usage of streams.", default=True),
     # `tokenbox check`: what prompt files may cost.
-    Key("check.*.files", Kind.TEXTS, "Patterns of files, from the project's folder.", ()),
-    Key("check.*.budget", Kind.TOKENS, "Most tokens of each."),
-    Key("check.*.growth", Kind.HEADROOM, "How much more than at the base revision each may have."),
-    Key("check.*.model", Kind.TEXT, "The model that counts: chats as the requests that they are."),
-    Key("check.*.tokenizer", Kind.TOKENIZER, "The tokenizer that counts, where no model is named."),
-    Key("proof.write", Kind.BOOLEAN, "Leave proof of every decision, as --proof does.", False),  # noqa: FBT003
-    Key("proof.texts", Kind.BOOLEAN, "With the texts, to replay it offline: as --proof-texts.", False),  # noqa: FBT003
-    Key("proof.sign_with", Kind.PATH, "The private key that signs proofs: `tokenbox proof keygen`."),
-    Key("proof.trusted", Kind.TEXTS, "Public keys; `tokenbox proof verify` wants a signature of one.", ()),
+    SettingKey("check.*.files", ValueKind.TEXTS, "Patterns of files, from the project's folder.", ()),
+    SettingKey("check.*.budget", ValueKind.TOKENS, "Most tokens of each."),
+    SettingKey(
+        "check.*.growth", ValueKind.HEADROOM, "How much more than at the base revision each may have."
+    ),
+    SettingKey(
+        "check.*.model", ValueKind.TEXT, "The model that counts: chats as the requests that they are."
+    ),
+    SettingKey(
+        "check.*.tokenizer", ValueKind.TOKENIZER, "The tokenizer that counts, where no model is named."
+    ),
+    SettingKey(
+        "proof.write", ValueKind.BOOLEAN, "Leave proof of every decision, as --proof does.", default=False
+    ),
+    SettingKey(
+        "proof.texts",
+        ValueKind.BOOLEAN,
+        "With the texts, to replay it offline: as --proof-texts.",
+        default=False,
+    ),
+    SettingKey(
+        "proof.sign_with", ValueKind.PATH, "The private key that signs proofs: `tokenbox proof keygen`."
+    ),
+    SettingKey(
+        "proof.trusted", ValueKind.TEXTS, "Public keys; `tokenbox proof verify` wants a signature of one.", ()
+    ),
 )
 
 # Tables that are not read here, and where they may stand.
@@ -246,11 +335,11 @@ ELSEWHERE: Mapping[str, str] = {"pack": "pyproject.toml"}
 
 
 @cache
-def _by_parts() -> Mapping[KeyName, Key]:
+def _by_parts() -> Mapping[KeyName, SettingKey]:
     return {key.parts: key for key in KEYS}
 
 
-def key_of(name: KeyName) -> Key | None:
+def key_of(name: KeyName) -> SettingKey | None:
     """The row of a key: the one of just that name, or one with a name of the user's in it."""
     rows = _by_parts()
     if name in rows:
@@ -262,7 +351,7 @@ def key_of(name: KeyName) -> Key | None:
 
 
 @cache
-def by_variable() -> Mapping[str, Key]:
+def by_variable() -> Mapping[str, SettingKey]:
     return {key.variable: key for key in KEYS if key.variable is not None}
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenbox.config.config import Config
-from tokenbox.config.errors import Code, ConfigError
+from tokenbox.config.errors import ConfigCode, ConfigError
 from tokenbox.config.keys import (
     ENVIRONMENT_PREFIX,
     OTHER_VARIABLES,
-    Key,
     KeyName,
-    Kind,
+    SettingKey,
+    ValueKind,
     by_variable,
     key_of,
     key_text,
@@ -84,7 +84,7 @@ def _flags(flags: Mapping[str, object], folder: Path) -> dict[KeyName, Setting]:
         if isinstance(value, str):
             refuse_secrets(text, value, Origin(Level.FLAG, f"--{text.rpartition('.')[2].replace('_', '-')}"))
         if name is None or row is None:
-            raise ConfigError(unknown_key(name or (text,)), code=Code.UNKNOWN_KEY, key=text)
+            raise ConfigError(unknown_key(name or (text,)), code=ConfigCode.UNKNOWN_KEY, key=text)
         if value is not None:
             flag = f"--{name[-1].replace('_', '-')}"
             found[name] = _checked(row, name, value, Origin(Level.FLAG, flag), folder)
@@ -109,19 +109,19 @@ def _environment(env: Mapping[str, str], folder: Path, problems: list[str]) -> d
     return found
 
 
-def _checked(row: Key, name: KeyName, value: object, origin: Origin, folder: Path) -> Setting:
+def _checked(row: SettingKey, name: KeyName, value: object, origin: Origin, folder: Path) -> Setting:
     refuse_secrets(key_text(name), value, origin)
     found = from_text(row, value) if isinstance(value, str) else from_toml(row, value)
     if found is None:
-        secret = row.kind in (Kind.VARIABLE, Kind.ENDPOINT)
+        secret = row.kind in (ValueKind.VARIABLE, ValueKind.ENDPOINT)
         said = "" if secret else f", not {str(value)[:60]!r}"
         raise ConfigError(
             f"{key_text(name)} must be {row.expected}{said}.",
-            code=Code.BAD_VALUE,
+            code=ConfigCode.BAD_VALUE,
             where=str(origin),
             key=key_text(name),
         )
-    if row.kind is Kind.TOKENIZER:
+    if row.kind is ValueKind.TOKENIZER:
         found = tokenizer_name(str(found), folder)
     return Setting(name, found, origin)
 

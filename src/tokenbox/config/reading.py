@@ -7,14 +7,14 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tokenbox.config.errors import Code, ConfigError
+from tokenbox.config.errors import ConfigCode, ConfigError
 from tokenbox.config.keys import (
     ANY,
     ELSEWHERE,
     KEYS,
-    Key,
     KeyName,
-    Kind,
+    SettingKey,
+    ValueKind,
     is_table,
     key_of,
     key_text,
@@ -31,7 +31,7 @@ from tokenbox.errors import DocumentError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tokenbox.documents.source import Source
+    from tokenbox.documents.source import DocumentSource
 
 # A file of settings that is larger is none.
 MAX_BYTES = 1 << 20
@@ -77,24 +77,26 @@ def read_settings(path: Path, level: Level, *, name: str, base: Path) -> dict[Ke
     return settings_in(parse_file(path, name), level, base=base, in_pyproject=path.name == "pyproject.toml")
 
 
-def parse_file(path: Path, name: str) -> Source:
+def parse_file(path: Path, name: str) -> DocumentSource:
     try:
         data = read_bytes(path, name, MAX_BYTES, "are what a file of settings may have")
         text = decode(data, name)
     except FileProblemError as problem:
-        raise ConfigError(problem.message, code=Code.UNREADABLE, file=name) from None
+        raise ConfigError(problem.message, code=ConfigCode.UNREADABLE, file=name) from None
     return parse_text(text, name)
 
 
-def parse_text(text: str, name: str) -> Source:
+def parse_text(text: str, name: str) -> DocumentSource:
     try:
         return parse_toml(text.removeprefix("\ufeff").replace("\r\n", "\n"), name)
     except DocumentError as error:
         message = error.message.partition(": ")[2] if error.message.startswith(name) else error.message
-        raise ConfigError(message, code=Code.SYNTAX, file=name, line=error.line) from None
+        raise ConfigError(message, code=ConfigCode.SYNTAX, file=name, line=error.line) from None
 
 
-def settings_in(source: Source, level: Level, *, base: Path, in_pyproject: bool) -> dict[KeyName, Setting]:
+def settings_in(
+    source: DocumentSource, level: Level, *, base: Path, in_pyproject: bool
+) -> dict[KeyName, Setting]:
     """The settings of a parsed file. Raises :class:`ConfigError` for the first that is none."""
     reader = _Reader(source, level, base, TABLE if in_pyproject else ())
     top: object = source.data
@@ -103,12 +105,12 @@ def settings_in(source: Source, level: Level, *, base: Path, in_pyproject: bool)
     if isinstance(top, Mapping):
         reader.read_table((), top)
     elif top is not None:
-        raise reader.error((), Code.WRONG_TYPE, "[tool.tokenbox] must be a table.")
+        raise reader.error((), ConfigCode.WRONG_TYPE, "[tool.tokenbox] must be a table.")
     return reader.found
 
 
 class _Reader:
-    def __init__(self, source: Source, level: Level, base: Path, prefix: KeyName) -> None:
+    def __init__(self, source: DocumentSource, level: Level, base: Path, prefix: KeyName) -> None:
         self.found: dict[KeyName, Setting] = {}
         self.prefix = prefix
         self._source, self._level, self._base = source, level, base
@@ -125,7 +127,7 @@ class _Reader:
             else:
                 raise self._unknown(name, value)
 
-    def error(self, name: KeyName, code: Code, message: str) -> ConfigError:
+    def error(self, name: KeyName, code: ConfigCode, message: str) -> ConfigError:
         return ConfigError(
             message,
             code=code,
@@ -134,14 +136,14 @@ class _Reader:
             key=key_text(name) or None,
         )
 
-    def _setting(self, row: Key, name: KeyName, value: object) -> Setting:
+    def _setting(self, row: SettingKey, name: KeyName, value: object) -> Setting:
         said = key_text(name)
         refuse_secrets(said, value, self._place(name))
         checked = from_toml(row, value)
         if checked is None:
-            code = Code.WRONG_TYPE if _is_other_type(row, value) else Code.BAD_VALUE
+            code = ConfigCode.WRONG_TYPE if _is_other_type(row, value) else ConfigCode.BAD_VALUE
             raise self.error(name, code, f"{said} must be {row.expected}{_instead_of(row, value)}.")
-        if row.kind is Kind.TOKENIZER:
+        if row.kind is ValueKind.TOKENIZER:
             checked = tokenizer_name(str(checked), self._base)
         return Setting(name, checked, self._place(name))
 
@@ -153,20 +155,26 @@ class _Reader:
         if home and not self.prefix:
             raise self.error(
                 (table,),
-                Code.UNKNOWN_KEY,
+                ConfigCode.UNKNOWN_KEY,
                 f"[{table}] is not read from here. Move it to [tool.tokenbox.{table}] in {home}.",
             )
 
     def _unknown(self, name: KeyName, value: object) -> ConfigError:
         refuse_secrets(key_text(name), value, self._place(name))
         if is_table(name):
-            return self.error(name, Code.WRONG_TYPE, f"{key_text(name)} must be a table, [{key_text(name)}].")
+            return self.error(
+                name, ConfigCode.WRONG_TYPE, f"{key_text(name)} must be a table, [{key_text(name)}]."
+            )
         if (row := key_of(name)) is not None:
-            return self.error(name, Code.WRONG_TYPE, f"{key_text(name)} must be {row.expected}, not a table.")
+            return self.error(
+                name, ConfigCode.WRONG_TYPE, f"{key_text(name)} must be {row.expected}, not a table."
+            )
         split = _split_by_dots(name, value)
         if split is not None:
-            return self.error(name, Code.UNKNOWN_KEY, f"a name with dots needs quotes: [{key_text(split)}].")
-        return self.error(name, Code.UNKNOWN_KEY, unknown_key(name))
+            return self.error(
+                name, ConfigCode.UNKNOWN_KEY, f"a name with dots needs quotes: [{key_text(split)}]."
+            )
+        return self.error(name, ConfigCode.UNKNOWN_KEY, unknown_key(name))
 
 
 def name_of(text: str) -> KeyName:
@@ -176,7 +184,7 @@ def name_of(text: str) -> KeyName:
         raise ConfigError(
             f"{text[:60]!r} is not a key. Keys are written as policy.headroom, or as "
             'models."gpt-5.1".max_ctx with a name that has dots.',
-            code=Code.UNKNOWN_KEY,
+            code=ConfigCode.UNKNOWN_KEY,
             key=text[:60],
         )
     return name
@@ -234,7 +242,7 @@ def refuse_secrets(said: str, value: object, origin: Origin) -> None:
             f"{said} seems to hold a key, and settings are not a place for one: they are shown and shared. "
             'Put it in an environment variable and name that: key_env = "OPENAI_API_KEY"; or in the keyring, '
             'and name its entry: keyring = "openai". A key that was committed should be replaced.',
-            code=Code.SECRET,
+            code=ConfigCode.SECRET,
             where=str(origin),
             file=origin.name if origin.level in (Level.PROJECT, Level.USER) else None,
             line=origin.line,
@@ -250,7 +258,7 @@ def tokenizer_name(text: str, base: Path) -> str:
     return f"file:{os.path.join(base, os.path.expanduser(path))}"  # noqa: PTH111, PTH118  # for any text
 
 
-def _is_inner(row: Key, value: object) -> bool:
+def _is_inner(row: SettingKey, value: object) -> bool:
     """``tokenizers.*`` takes any name, so that a table there is no value."""
     return row.parts[-1] == ANY and isinstance(value, Mapping)
 
@@ -270,18 +278,26 @@ def _split_by_dots(name: KeyName, value: object) -> KeyName | None:
     return None
 
 
-def _is_other_type(row: Key, value: object) -> bool:
-    texts = (Kind.TEXT, Kind.CHOICE, Kind.DAY, Kind.ENDPOINT, Kind.VARIABLE, Kind.TOKENIZER, Kind.PATH)
+def _is_other_type(row: SettingKey, value: object) -> bool:
+    texts = (
+        ValueKind.TEXT,
+        ValueKind.CHOICE,
+        ValueKind.DAY,
+        ValueKind.ENDPOINT,
+        ValueKind.VARIABLE,
+        ValueKind.TOKENIZER,
+        ValueKind.PATH,
+    )
     if row.kind in texts:
         return not isinstance(value, str)
-    if row.kind in (Kind.TEXTS, Kind.CHOICES):
+    if row.kind in (ValueKind.TEXTS, ValueKind.CHOICES):
         return not isinstance(value, list)
     return isinstance(value, str | bool | list | Mapping)
 
 
-def _instead_of(row: Key, value: object) -> str:
+def _instead_of(row: SettingKey, value: object) -> str:
     """The value that was wrong, short. A name of a variable is not repeated: it may be the key itself."""
-    if row.kind in (Kind.VARIABLE, Kind.ENDPOINT):
+    if row.kind in (ValueKind.VARIABLE, ValueKind.ENDPOINT):
         return ""
     if isinstance(value, Mapping):
         return ", not a table"

@@ -10,12 +10,12 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tokenbox.config.errors import Code, ConfigError
+from tokenbox.config.errors import ConfigCode, ConfigError
 from tokenbox.config.keys import KEYS, key_of, parse_key
 from tokenbox.config.places import FOLDER
 from tokenbox.config.values import from_text, from_toml
 from tokenbox.documents.files import FileProblemError, read_bytes
-from tokenbox.documents.source import Code as DocumentCode
+from tokenbox.documents.source import DocumentCode
 from tokenbox.files import OWN, replace, turn
 
 if TYPE_CHECKING:
@@ -63,13 +63,13 @@ def remember(root: Path, key: str, value: object) -> None:
         kept = ", ".join(one.name for one in KEYS if one.remembered)
         raise ConfigError(
             f"{key} cannot be remembered. These can: {kept}. To set it: tokenbox config set {key} ...",
-            code=Code.UNKNOWN_KEY,
+            code=ConfigCode.UNKNOWN_KEY,
             key=key,
         )
     read = from_text(row, value) if isinstance(value, str) else from_toml(row, value)
     if read is None:
         raise ConfigError(
-            f"{key} must be {row.expected}, not {str(value)[:60]!r}.", code=Code.BAD_VALUE, key=key
+            f"{key} must be {row.expected}, not {str(value)[:60]!r}.", code=ConfigCode.BAD_VALUE, key=key
         )
     _change(root, {key: read})
 
@@ -77,7 +77,7 @@ def remember(root: Path, key: str, value: object) -> None:
 def forget(root: Path, key: str) -> None:
     """Undo :func:`remember`. Raises :class:`ConfigError` where nothing is remembered under that key."""
     if key not in read_state(root).values:
-        raise ConfigError(f"nothing is remembered for {key}.", code=Code.UNKNOWN_KEY, key=key)
+        raise ConfigError(f"nothing is remembered for {key}.", code=ConfigCode.UNKNOWN_KEY, key=key)
     _change(root, {key: None})
 
 
@@ -93,7 +93,7 @@ def _change(root: Path, changes: Mapping[str, object]) -> None:
     except OSError as error:
         said = error.strerror or type(error).__name__
         raise ConfigError(
-            f"the choice cannot be remembered in {folder / FILE}: {said}.", code=Code.NOT_WRITTEN
+            f"the choice cannot be remembered in {folder / FILE}: {said}.", code=ConfigCode.NOT_WRITTEN
         ) from None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tokenbox.config.errors import Code, ConfigError
+from tokenbox.config.errors import ConfigCode, ConfigError
 from tokenbox.config.places import FILE, FOLDER
 from tokenbox.files import OWN, replace
 
@@ -59,7 +59,7 @@ def init(folder: Path, *, force: bool = False) -> list[Path]:
         if (config.exists() or config.is_symlink()) and not force:
             raise ConfigError(
                 f"{config} is there already. To replace it by a new one: tokenbox init --force",
-                code=Code.EXISTS,
+                code=ConfigCode.EXISTS,
             )
         config.parent.mkdir(exist_ok=True)
         written = [config]
@@ -72,6 +72,6 @@ def init(folder: Path, *, force: bool = False) -> list[Path]:
     except OSError as error:
         said = error.strerror or type(error).__name__
         raise ConfigError(
-            f"{error.filename or config} cannot be written: {said}.", code=Code.NOT_WRITTEN
+            f"{error.filename or config} cannot be written: {said}.", code=ConfigCode.NOT_WRITTEN
         ) from None
     return written

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import urlsplit
 
-from tokenbox.config.errors import Code, ConfigError
+from tokenbox.config.errors import ConfigCode, ConfigError
 from tokenbox.config.setting import Level
 from tokenbox.named_code import allow, is_code
 
@@ -38,7 +38,7 @@ def own_paths(setting: Setting) -> list[Path]:
     """
     if setting.origin.level in _BY_OTHERS:
         message = _refused(setting, "may not name keys")
-        raise ConfigError(message, code=Code.BAD_VALUE, key=setting.name)
+        raise ConfigError(message, code=ConfigCode.BAD_VALUE, key=setting.name)
     value = setting.value
     given = value if isinstance(value, tuple) else () if value is None else (value,)
     return [Path(str(path)).expanduser() for path in given]

@@ -10,7 +10,7 @@ from datetime import date
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING
 
-from tokenbox.config.keys import Key, Kind
+from tokenbox.config.keys import SettingKey, ValueKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,24 +41,24 @@ def looks_secret(text: str) -> bool:
     return _SECRET.fullmatch(text) is not None or _ADDRESS_WITH_KEY.match(text) is not None
 
 
-def from_toml(key: Key, value: object) -> object:
+def from_toml(key: SettingKey, value: object) -> object:
     """The value of ``key`` that a file says, or None where it is not what the key takes."""
     return _checked(key, value)
 
 
-def from_text(key: Key, text: str) -> object:
+def from_text(key: SettingKey, text: str) -> object:
     """The same from a variable or a flag, where everything is text."""
-    value: object = text.strip() if key.kind is not Kind.TEXT else text
-    if key.kind is Kind.BOOLEAN:
+    value: object = text.strip() if key.kind is not ValueKind.TEXT else text
+    if key.kind is ValueKind.BOOLEAN:
         value = _WORDS.get(text.strip().lower())
-    elif key.kind in (Kind.TOKENS, Kind.WINDOW, Kind.COUNT, Kind.PORT):
+    elif key.kind in (ValueKind.TOKENS, ValueKind.WINDOW, ValueKind.COUNT, ValueKind.PORT):
         value = int(text) if re.fullmatch(r"\s*[0-9][0-9_]{0,30}\s*", text) else None
-    elif key.kind in (Kind.TEXTS, Kind.CHOICES):
+    elif key.kind in (ValueKind.TEXTS, ValueKind.CHOICES):
         value = [part.strip() for part in text.split(",") if part.strip()]
     return _checked(key, value)
 
 
-def _checked(key: Key, value: object) -> object:
+def _checked(key: SettingKey, value: object) -> object:
     found = READERS[key.kind](value)
     if not key.choices:
         return found
@@ -155,23 +155,23 @@ def _matching(pattern: re.Pattern[str]) -> Callable[[object], object]:
     return read
 
 
-READERS: dict[Kind, Callable[[object], object]] = {
-    Kind.TEXT: _text,
-    Kind.TOKENS: _whole(0),
-    Kind.WINDOW: _whole(1),
-    Kind.COUNT: _whole(1),
-    Kind.PORT: _whole(1, 65_535),
-    Kind.BOOLEAN: _boolean,
-    Kind.HEADROOM: _number(lambda number: 0 <= number < 1),
-    Kind.SHARE: _share,
-    Kind.SECONDS: _number(lambda number: 0 < number <= 86_400),  # noqa: PLR2004  # a day
-    Kind.DOLLARS: _number(lambda number: number >= 0),
-    Kind.CHOICE: _text,
-    Kind.TEXTS: _texts,
-    Kind.CHOICES: _texts,
-    Kind.DAY: _day,
-    Kind.ENDPOINT: _matching(_ENDPOINT),
-    Kind.VARIABLE: _matching(_VARIABLE),
-    Kind.TOKENIZER: _text,
-    Kind.PATH: _text,
+READERS: dict[ValueKind, Callable[[object], object]] = {
+    ValueKind.TEXT: _text,
+    ValueKind.TOKENS: _whole(0),
+    ValueKind.WINDOW: _whole(1),
+    ValueKind.COUNT: _whole(1),
+    ValueKind.PORT: _whole(1, 65_535),
+    ValueKind.BOOLEAN: _boolean,
+    ValueKind.HEADROOM: _number(lambda number: 0 <= number < 1),
+    ValueKind.SHARE: _share,
+    ValueKind.SECONDS: _number(lambda number: 0 < number <= 86_400),  # noqa: PLR2004  # a day
+    ValueKind.DOLLARS: _number(lambda number: number >= 0),
+    ValueKind.CHOICE: _text,
+    ValueKind.TEXTS: _texts,
+    ValueKind.CHOICES: _texts,
+    ValueKind.DAY: _day,
+    ValueKind.ENDPOINT: _matching(_ENDPOINT),
+    ValueKind.VARIABLE: _matching(_VARIABLE),
+    ValueKind.TOKENIZER: _text,
+    ValueKind.PATH: _text,
 }

@@ -6,8 +6,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.config.errors import Code, ConfigError
-from tokenbox.config.keys import KeyName, Kind, key_of, key_text
+from tokenbox.config.errors import ConfigCode, ConfigError
+from tokenbox.config.keys import KeyName, ValueKind, key_of, key_text
 from tokenbox.config.reading import name_of, parse_file, parse_text, refuse_secrets, settings_in, unknown_key
 from tokenbox.config.setting import Level, Origin
 from tokenbox.config.values import from_text
@@ -26,12 +26,12 @@ def write_setting(path: Path, key: str, text: str) -> None:
     row = key_of(name)
     refuse_secrets(key_text(name), text, Origin(Level.FLAG, "tokenbox config set"))
     if row is None:
-        raise ConfigError(unknown_key(name), code=Code.UNKNOWN_KEY, key=key_text(name))
+        raise ConfigError(unknown_key(name), code=ConfigCode.UNKNOWN_KEY, key=key_text(name))
     value = from_text(row, text)
     if value is None:
-        said = "" if row.kind in (Kind.VARIABLE, Kind.ENDPOINT) else f", not {text[:60]!r}"
+        said = "" if row.kind in (ValueKind.VARIABLE, ValueKind.ENDPOINT) else f", not {text[:60]!r}"
         raise ConfigError(
-            f"{key_text(name)} must be {row.expected}{said}.", code=Code.BAD_VALUE, key=key_text(name)
+            f"{key_text(name)} must be {row.expected}{said}.", code=ConfigCode.BAD_VALUE, key=key_text(name)
         )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -42,7 +42,8 @@ def write_setting(path: Path, key: str, text: str) -> None:
         replace(path, _with(before, name, value, str(path)).encode(), new=OWN)
     except OSError as error:
         raise ConfigError(
-            f"{path} cannot be written: {error.strerror or type(error).__name__}.", code=Code.NOT_WRITTEN
+            f"{path} cannot be written: {error.strerror or type(error).__name__}.",
+            code=ConfigCode.NOT_WRITTEN,
         ) from None
 
 
@@ -75,7 +76,7 @@ def _plain(value: object) -> object:
 def _by_hand(name: KeyName, file: str, why: str) -> ConfigError:
     return ConfigError(
         f"{key_text(name)} cannot be set in {file} as it is written ({why[:200]}). Set it by hand.",
-        code=Code.NOT_WRITTEN,
+        code=ConfigCode.NOT_WRITTEN,
         key=key_text(name),
     )
 

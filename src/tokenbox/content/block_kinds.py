@@ -67,7 +67,7 @@ class Lang(_Named):
         return super().display if self.name in Lang.__members__ and self is not Lang.UNKNOWN else "text"
 
 
-class Role(_Named):
+class TurnRole(_Named):
     """The speaker of a conversation turn."""
 
     SYSTEM = 1
@@ -76,7 +76,7 @@ class Role(_Named):
     TOOL = 4
 
 
-class Status(_Named):
+class ToolStatus(_Named):
     """How a tool call ended."""
 
     OK = 1

@@ -18,8 +18,8 @@ from tokenbox.content.block_kinds import (
     Lang,
     MediaType,
     Priority,
-    Role,
-    Status,
+    ToolStatus,
+    TurnRole,
 )
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class CodeBlock(ContentBlock):
 class ConversationBlock(ContentBlock):
     """One turn of a conversation."""
 
-    role: Role
+    role: TurnRole
     content: bytes
     tool_call_id: str | None = None
 
@@ -155,7 +155,7 @@ class ToolResultBlock(ContentBlock):
     """What a tool returned."""
 
     tool_name: str
-    status: Status
+    status: ToolStatus
     content: bytes
     schema_hint: str | None = None
 

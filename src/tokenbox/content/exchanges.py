@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.content.message import Role
-from tokenbox.engine.window import Kind
+from tokenbox.engine.window import ItemKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,7 +22,7 @@ class Placement(NamedTuple):
     whose calls cannot be answered any more, now that this one came.
     """
 
-    kind: Kind
+    kind: ItemKind
     call: int | None = None
     calls: int = 0
     answers: int = 0
@@ -54,7 +54,7 @@ class Grouping:
         if item.role is Role.USER:
             if self._worded is not None and self._worded in window:
                 window.unpin(self._worded)
-            self._worded = number if placed.kind is Kind.RESULT else None
+            self._worded = number if placed.kind is ItemKind.RESULT else None
             if self._worded is not None:
                 window.pin(number)
         return number
@@ -66,17 +66,17 @@ class Grouping:
             answers = sum(map(self._answered, results))
             if self._round is not None and answers:
                 self._is_open = False
-                return Placement(Kind.RESULT, self._round, answers=answers)
+                return Placement(ItemKind.RESULT, self._round, answers=answers)
             if item.role is not Role.USER:
-                return Placement(Kind.STRAY)
+                return Placement(ItemKind.STRAY)
         if item.joins and self._is_open:
             self._waiting += calls
-            return Placement(Kind.RESULT, self._round, calls=len(calls))
+            return Placement(ItemKind.RESULT, self._round, calls=len(calls))
         abandoned = self._round if self._waiting else None
         self._round, self._waiting, self._is_open = None, [], False
         if calls or item.joins:
             self._round, self._waiting, self._is_open = number, list(calls), item.joins
-            return Placement(Kind.CALL, None, len(calls), abandoned=abandoned)
+            return Placement(ItemKind.CALL, None, len(calls), abandoned=abandoned)
         return Placement(_KINDS[item.role], None, abandoned=abandoned)
 
     def _answered(self, identifier: str | None) -> bool:
@@ -96,12 +96,12 @@ class Grouping:
 
 
 _KINDS = {
-    Role.SYSTEM: Kind.FIXED,
-    Role.DEVELOPER: Kind.FIXED,
-    Role.USER: Kind.USER,
-    Role.ASSISTANT: Kind.ANSWER,
-    Role.TOOL: Kind.STRAY,
-    Role.FUNCTION: Kind.STRAY,
+    Role.SYSTEM: ItemKind.FIXED,
+    Role.DEVELOPER: ItemKind.FIXED,
+    Role.USER: ItemKind.USER,
+    Role.ASSISTANT: ItemKind.ANSWER,
+    Role.TOOL: ItemKind.STRAY,
+    Role.FUNCTION: ItemKind.STRAY,
 }
 
 
@@ -125,13 +125,13 @@ def exchanges(items: Iterable[Item]) -> tuple[Exchange, ...]:
     rounds: list[list[list[int]]] = []
     for number, item in enumerate(items):
         placement = grouping.place(item, number)
-        if placement.kind is Kind.FIXED:
+        if placement.kind is ItemKind.FIXED:
             continue
-        if placement.kind is Kind.USER or not found:
+        if placement.kind is ItemKind.USER or not found:
             found.append([])
             rounds.append([])
         found[-1].append((number, item))
-        if placement.kind is Kind.CALL:
+        if placement.kind is ItemKind.CALL:
             rounds[-1].append([number])
         elif placement.call is not None:
             rounds[-1][-1].append(number)

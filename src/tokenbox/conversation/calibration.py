@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CountedFor:
     """Who counted for whom: the fingerprint of the chat format, the model, the address of the endpoint."""
 
     format: str
@@ -23,10 +23,10 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class CountDifference:
     """The first request of its kind whose exact count was not the server's."""
 
-    counted: Counted
+    counted: CountedFor
     predicted: int
     reported: int
 
@@ -55,22 +55,22 @@ _CLEARLY = 1_024
 
 
 @dataclass(slots=True)
-class Record:
+class CalibrationRecord:
     """How often counts of one kind were compared, and how far below the server's figure they were."""
 
     compared: int = 0
     equal: int = 0
     shortfall: int = 0
-    difference: Difference | None = None
+    difference: CountDifference | None = None
 
 
 class Calibration:
     """One for the process. ``compare`` after every answer, ``checked`` before every decision."""
 
     def __init__(self) -> None:
-        self._records: dict[Counted, Record] = {}
+        self._records: dict[CountedFor, CalibrationRecord] = {}
 
-    def compare(self, counted: Counted, count: Count, reported: int | None) -> Difference | None:
+    def compare(self, counted: CountedFor, count: Count, reported: int | None) -> CountDifference | None:
         """Record what the server reported. Returns the difference if it is the first one of an exact count.
 
         ``reported``: all prompt tokens of the request, those read from a cache included; None if the server
@@ -78,21 +78,21 @@ class Calibration:
         """
         if reported is None:
             return None
-        record = self._records.setdefault(counted, Record())
+        record = self._records.setdefault(counted, CalibrationRecord())
         record.compared += 1
         record.equal += reported == count.total
         record.shortfall = max(record.shortfall, reported - count.total)
         if reported == count.total or not count.exact or record.difference is not None:
             return None
-        record.difference = Difference(counted, count.total, reported)
+        record.difference = CountDifference(counted, count.total, reported)
         return record.difference
 
-    def trusts(self, counted: Counted) -> bool:
+    def trusts(self, counted: CountedFor) -> bool:
         """Whether no exact count of this kind was ever different."""
         record = self._records.get(counted)
         return record is None or record.difference is None
 
-    def checked(self, counted: Counted, count: Count, *, bound: int) -> Count:
+    def checked(self, counted: CountedFor, count: Count, *, bound: int) -> Count:
         """The count as it may be relied on: without ``exact`` once one of its kind was different.
 
         ``bound`` is the bound of a count that is not exact; the largest shortfall seen is added to the total.
@@ -102,6 +102,6 @@ class Calibration:
         shortfall = self._records[counted].shortfall
         return replace(count, exact=False, at_most=max(bound, count.total + shortfall))
 
-    def records(self) -> dict[Counted, Record]:
+    def records(self) -> dict[CountedFor, CalibrationRecord]:
         """What was compared so far, for metrics and ``:tokenize``."""
         return {counted: replace(record) for counted, record in self._records.items()}

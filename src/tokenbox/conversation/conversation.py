@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, cast
 from tokenbox.content.items import Item, read_item
 from tokenbox.content.message import InvalidMessage, Message, Role
 from tokenbox.content.request import costly_fields, read_tools
-from tokenbox.conversation.counted_window import CountedWindow, Shown
+from tokenbox.conversation.counted_window import CountedWindow, ShownItem
 from tokenbox.conversation.counters import counter_of, tokenizer_of
 from tokenbox.conversation.limits import limits, overflow
 from tokenbox.conversation.pieces import open_session
 from tokenbox.conversation.record import Enforced, expanded
-from tokenbox.engine.window import ALL_STEPS, KEEP_RESULTS, Action, Limits, Step
+from tokenbox.engine.window import ALL_STEPS, KEEP_RESULTS, WindowAction, WindowLimits, WindowStep
 from tokenbox.errors import TokenboxError
 
 if TYPE_CHECKING:
-    from tokenbox.compose.requests import Count, RequestCounter, Session
+    from tokenbox.compose.requests import Count, RequestCounter, RunningCount
     from tokenbox.conversation.counters import Counts
     from tokenbox.conversation.low_water import LowWater
     from tokenbox.conversation.pieces import MediaTokens
@@ -131,7 +131,7 @@ class Conversation:
         self.steps, self.keep_results, self.query = steps, keep_results, query
         self.summarize, self.keep = summarize, keep
         self.media_tokens, self.markers, self._handles = media_tokens, markers, handles
-        self._limits = Limits(None, None, 0)
+        self._limits = WindowLimits(None, None, 0)
         self._limits_of: object = None
         self._bounds()
         self._system, self._summary = "", ""
@@ -148,7 +148,7 @@ class Conversation:
         self._framed: object = None
         self._left_out_kept = 0
         self._pinned: set[int] = set()
-        self._away: dict[int, Shown] = {}
+        self._away: dict[int, ShownItem] = {}
         self._exchange_of: dict[int, int] = {}
         self._exchanges_so_far = 0
 
@@ -420,7 +420,7 @@ class Conversation:
             notes=[left] if left else [],
         )
 
-    def _evict(self, bounds: Limits, evicted: dict[int, tuple[Any, Item]]) -> list[Step]:
+    def _evict(self, bounds: WindowLimits, evicted: dict[int, tuple[Any, Item]]) -> list[WindowStep]:
         """Enforce once. What left is added to ``evicted``."""
         before = self._window.window.total
         steps, gone = self._answered(bounds)
@@ -431,12 +431,12 @@ class Conversation:
         evicted.update((number, (given.value, given.item)) for number, given in gone.items())
         self._forget(gone)
         self._keep_left_out()
-        self._evictions += sum(step.action is Action.EVICT for step in steps)
+        self._evictions += sum(step.action is WindowAction.EVICT for step in steps)
         self._evicted_messages += len(gone)
         self._evicted_tokens += max(0, before - self._window.window.total) if gone else 0
         return steps
 
-    def _answered(self, bounds: Limits) -> tuple[list[Step], dict[int, Shown]]:
+    def _answered(self, bounds: WindowLimits) -> tuple[list[WindowStep], dict[int, ShownItem]]:
         """Let leave what the query needs least: the steps, and what left."""
         if self.query is None:
             return [], {}
@@ -458,7 +458,7 @@ class Conversation:
         self._left_out_kept = len(known)
 
     def _summarize(
-        self, bounds: Limits, evicted: dict[int, tuple[Any, Item]], steps: list[Step]
+        self, bounds: WindowLimits, evicted: dict[int, tuple[Any, Item]], steps: list[WindowStep]
     ) -> tuple[str | None, str | None]:
         """The new summary, or why there is none. What makes room for it leaves too, and is summarized."""
         before = latest = fitting = self._summary
@@ -497,11 +497,11 @@ class Conversation:
             return self.count, self.media_tokens, tokenizer_of(counter).count(self.system_prompt)
         return counter.identity, self.media_tokens, self.markers
 
-    def _frame(self, session: Session) -> None:
+    def _frame(self, session: RunningCount) -> None:
         prompt = self.system_prompt
         session.frame([_system_item(prompt)] if prompt else [], self._read_tools, self._fields)
 
-    def _bounds(self) -> Limits:
+    def _bounds(self) -> WindowLimits:
         given = (self.max_turns, self.token_budget, self.low_water, tuple(self.steps), self.keep_results)
         if given != self._limits_of:
             self._limits, self._limits_of = limits(*given), given

@@ -18,13 +18,21 @@ from tokenbox.content.lenses.select import select
 from tokenbox.content.message import InvalidMessage
 from tokenbox.content.results import result_texts, with_results
 from tokenbox.engine.reduction import least, plan
-from tokenbox.engine.window import LEAST_CUT, Action, Limits, Plan, Reason, Step, Window
+from tokenbox.engine.window import (
+    LEAST_CUT,
+    EvictionPlan,
+    Window,
+    WindowAction,
+    WindowLimits,
+    WindowReason,
+    WindowStep,
+)
 from tokenbox.tokenizers.registry import get
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tokenbox.compose.requests import Count, Session
+    from tokenbox.compose.requests import Count, RunningCount
     from tokenbox.content.items import Item
     from tokenbox.tokenizers.protocol import Tokenizer
 
@@ -39,7 +47,7 @@ HANDLE: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownItem:
     """How an item is shown: the caller's value, or a copy of it with shorter results; and how it was read."""
 
     value: Any
@@ -54,15 +62,15 @@ class CountedWindow:
     offered ``expand`` as a tool.
     """
 
-    session: Session
+    session: RunningCount
     tokenizer: Tokenizer = field(default_factory=lambda: get("chars4"))
     handles: bool = False
     window: Window = field(default_factory=Window)
-    given: dict[int, Shown] = field(default_factory=dict)
-    shown: dict[int, Shown] = field(default_factory=dict)
+    given: dict[int, ShownItem] = field(default_factory=dict)
+    shown: dict[int, ShownItem] = field(default_factory=dict)
     sizes: dict[int, int] = field(default_factory=dict)
     """What each item counted in full when it was counted first, also of those that left."""
-    evicted: dict[int, Shown] = field(default_factory=dict)
+    evicted: dict[int, ShownItem] = field(default_factory=dict)
     """What left at the last enforcement, as it was given."""
     left_out: dict[str, str] = field(default_factory=dict)
     """Texts by their handles: results that are shown shorter."""
@@ -70,14 +78,14 @@ class CountedWindow:
     _names: dict[str | None, str] = field(default_factory=dict)
     _share: int = 0
     _uncounted: list[int] = field(default_factory=list)
-    _forms: dict[tuple[int, int | None], tuple[Shown, int] | None] = field(default_factory=dict)
+    _forms: dict[tuple[int, int | None], tuple[ShownItem, int] | None] = field(default_factory=dict)
 
     # What comes and goes ----------------------------------------------------------------------------------
 
     def add(self, value: Any, item: Item) -> int:  # noqa: ANN401  # the caller's own object
         """Take in an item, which is counted when it has to be: its number."""
         number = self._grouping.take_into(self.window, item, 0)
-        self.given[number] = self.shown[number] = Shown(value, item)
+        self.given[number] = self.shown[number] = ShownItem(value, item)
         self._names.update((call.id, call.name) for message in item.messages for call in message.tool_calls)
         self._uncounted.append(number)
         return number
@@ -124,7 +132,7 @@ class CountedWindow:
                 self.window.change_full(number, self.window.full_size(number) + share - self._share)
         self._share = share
 
-    def count_with(self, session: Session, tokenizer: Tokenizer) -> None:
+    def count_with(self, session: RunningCount, tokenizer: Tokenizer) -> None:
         """Another counter counts from now on. If it fails, the one before does."""
         here = [(number, shown) for number, shown in self.shown.items() if number not in self._uncounted]
         for number, shown in here:
@@ -144,7 +152,7 @@ class CountedWindow:
 
     # What the limits ask for ------------------------------------------------------------------------------
 
-    def enforce(self, limits: Limits) -> list[Step]:
+    def enforce(self, limits: WindowLimits) -> list[WindowStep]:
         """Make the window smaller until the limits hold: the steps; none for a budget that cannot hold."""
         total, budget = self.settle().total, limits.budget
         if not self.session.sums and budget is not None:
@@ -168,7 +176,7 @@ class CountedWindow:
         self.settle()
         return made.steps
 
-    def answer(self, query: str, budget: int) -> list[Step]:
+    def answer(self, query: str, budget: int) -> list[WindowStep]:
         """Let leave what ``query`` needs least, until the request is within ``budget``: the steps.
 
         Of a result that would take more than its share, only the lines stay that match the query best.
@@ -189,7 +197,9 @@ class CountedWindow:
         found = {n: form for n, form in excerpts.items() if form is not None}
         gone = to_leave(parts, sizes | {n: size for n, (_, size) in found.items()}, texts, room, query)
         cut = {n: form for n, form in found.items() if n not in gone}
-        self.window.commit(Plan(before, sizes={n: (Action.CUT, size) for n, (_, size) in cut.items()}))
+        self.window.commit(
+            EvictionPlan(before, sizes={n: (WindowAction.CUT, size) for n, (_, size) in cut.items()})
+        )
         for number, (form, _) in cut.items():
             self.shown[number] = form
             self.session.replace(number, form.item)
@@ -199,11 +209,21 @@ class CountedWindow:
         self.window.remove(gone)
         self._forget(gone)
         after = self.settle().total
-        steps = [Step(tuple(cut), Reason.LESS_WORTH, before, between, before - budget, budget, Action.CUT)]
-        left = [Step(tuple(gone), Reason.LESS_WORTH, between, after, between - budget, budget)]
+        steps = [
+            WindowStep(
+                tuple(cut),
+                WindowReason.LESS_WORTH,
+                before,
+                between,
+                before - budget,
+                budget,
+                WindowAction.CUT,
+            )
+        ]
+        left = [WindowStep(tuple(gone), WindowReason.LESS_WORTH, between, after, between - budget, budget)]
         return (steps if cut else []) + (left if gone else [])
 
-    def _excerpt(self, number: int, query: str, at_most: int) -> tuple[Shown, int] | None:
+    def _excerpt(self, number: int, query: str, at_most: int) -> tuple[ShownItem, int] | None:
         """The lines of a result that match the query best, together at most ``at_most`` tokens."""
         texts = result_texts(self.given[number].item)
         share = Fraction(at_most, self.window.size(number))
@@ -219,14 +239,14 @@ class CountedWindow:
             share *= Fraction(2 * at_most, 3 * made[1])
         return None
 
-    def least(self, limits: Limits) -> dict[int, int]:
+    def least(self, limits: WindowLimits) -> dict[int, int]:
         """What is left once all is done that the limits allow, with its sizes: what must stay."""
         made = least(self.window, limits, self)
         gone = set(made.left)
         planned = {number: size for number, (_, size) in made.sizes.items()}
         return {n: planned.get(n, self.window.size(n)) for n in self.window if n not in gone}
 
-    def _plan_that_fits(self, limits: Limits) -> Plan:
+    def _plan_that_fits(self, limits: WindowLimits) -> EvictionPlan:
         """A plan; where sizes are estimates, the smallest one found of which the counter says that it fits.
 
         Each plan corrects the one before by what the counter said of it, between one that does too little and
@@ -256,11 +276,11 @@ class CountedWindow:
         fits = self._total_with(smallest) <= budget
         return smallest if fits else plan(self.window, replace(limits, budget=None), self)
 
-    def _total_with(self, made: Plan) -> int:
+    def _total_with(self, made: EvictionPlan) -> int:
         """What the counter says that the request counts with the changes of a plan."""
         return self.session.total_with(self._changes(made))
 
-    def _changes(self, made: Plan) -> Mapping[int, Item | None]:
+    def _changes(self, made: EvictionPlan) -> Mapping[int, Item | None]:
         changes: dict[int, Item | None] = dict.fromkeys(made.left)
         for number, (action, size) in made.sizes.items():
             changes[number] = self._form_of(number, action, size).item
@@ -278,10 +298,10 @@ class CountedWindow:
         form = self._form(number, at_most)
         return None if form is None else form[1]
 
-    def _form_of(self, number: int, action: Action, size: int) -> Shown:
-        if action is Action.RESTORE:
+    def _form_of(self, number: int, action: WindowAction, size: int) -> ShownItem:
+        if action is WindowAction.RESTORE:
             return self.given[number]
-        if action is Action.MASK:
+        if action is WindowAction.MASK:
             form = self._form(number, None)
         else:
             sizes = (form for (of, _), form in self._forms.items() if of == number and form is not None)
@@ -289,7 +309,7 @@ class CountedWindow:
         assert form is not None  # noqa: S101  # the engine was told of its size
         return form[0]
 
-    def _form(self, number: int, at_most: int | None) -> tuple[Shown, int] | None:
+    def _form(self, number: int, at_most: int | None) -> tuple[ShownItem, int] | None:
         """The item masked, or cut to ``at_most``, with its size; None where that cannot be."""
         key = number, at_most
         if key not in self._forms:
@@ -299,7 +319,7 @@ class CountedWindow:
                 self._forms[key] = None
         return self._forms[key]
 
-    def _masked(self, number: int) -> tuple[Shown, int]:
+    def _masked(self, number: int) -> tuple[ShownItem, int]:
         item = self.given[number].item
         texts = [self._mark(message.tool_call_id or message.name, message.text) for message in _results(item)]
         return self._written(number, texts)
@@ -310,7 +330,7 @@ class CountedWindow:
         handle = f"; expand {handle_of(text)[:HANDLE]}" if self.handles else ""
         return f"[result of {name}, {about}{self.tokenizer.count(text):,} tokens, left out{handle}]"
 
-    def _cut(self, number: int, at_most: int) -> tuple[Shown, int] | None:
+    def _cut(self, number: int, at_most: int) -> tuple[ShownItem, int] | None:
         texts = result_texts(self.given[number].item)
         sizes = [self.tokenizer.count(text) for text in texts]
         room = at_most - (self.window.full_size(number) - sum(sizes))
@@ -324,9 +344,9 @@ class CountedWindow:
             room -= made[1] - at_most
         return None
 
-    def _written(self, number: int, texts: Sequence[str]) -> tuple[Shown, int]:
+    def _written(self, number: int, texts: Sequence[str]) -> tuple[ShownItem, int]:
         value, item = with_results(self.given[number].value, texts)
-        return Shown(value, item), self.session.cost(item) + self._share
+        return ShownItem(value, item), self.session.cost(item) + self._share
 
     def _keep_texts(self, item: Item) -> None:
         self.left_out.update((handle_of(text), text) for text in result_texts(item))

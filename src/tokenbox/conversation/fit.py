@@ -16,7 +16,7 @@ from tokenbox.conversation.limits import overflow
 from tokenbox.conversation.pieces import open_session
 from tokenbox.conversation.record import Fitted, as_json, names
 from tokenbox.engine.low_water import margin
-from tokenbox.engine.window import ALL_STEPS, KEEP_RESULTS, Step
+from tokenbox.engine.window import ALL_STEPS, KEEP_RESULTS, WindowStep
 from tokenbox.errors import InvalidBudget
 from tokenbox.integers import whole
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tokenbox.conversation.counters import Counts
     from tokenbox.conversation.low_water import LowWater
     from tokenbox.conversation.pieces import MediaTokens
-    from tokenbox.engine.window import Limits
+    from tokenbox.engine.window import WindowLimits
 
 T = TypeVar("T")
 Tools = Sequence[Mapping[str, object]]
@@ -80,7 +80,7 @@ def fit(  # noqa: PLR0913  # each is an option of its own
     request = read_tools(tools)[0], costly_fields(fields or {})
     question = None if query is None else _question(query, items, limits)
 
-    def run(within: Limits) -> tuple[CountedWindow, list[Step]]:
+    def run(within: WindowLimits) -> tuple[CountedWindow, list[WindowStep]]:
         session = open_session(counter)
         session.frame((), *request)
         window = CountedWindow(session, tokenizer_of(counter), handles)
@@ -121,14 +121,14 @@ def _run(
     window: CountedWindow,
     given: Sequence[object],
     items: Sequence[Item],
-    limits: Limits,
+    limits: WindowLimits,
     pinned: Collection[int],
     *,
     query: str | None,
-) -> list[Step]:
+) -> list[WindowStep]:
     """The steps; with a low-water mark those of every request as it was made."""
     replay = limits.eagerness is not None or limits.mark != limits.budget
-    steps: list[Step] = []
+    steps: list[WindowStep] = []
     for number, (value, item) in enumerate(zip(given, items, strict=True)):
         # An answer was asked for with what was there before it.
         if replay and item.role is Role.ASSISTANT and not item.joins:
@@ -141,7 +141,9 @@ def _run(
     return steps + window.enforce(limits)
 
 
-def _leaves_room(window: CountedWindow, taken: Sequence[Step], items: Sequence[Item], limits: Limits) -> bool:
+def _leaves_room(
+    window: CountedWindow, taken: Sequence[WindowStep], items: Sequence[Item], limits: WindowLimits
+) -> bool:
     """Whether more than what steps leave free is unused, and results could have left in another order."""
     budget = limits.budget
     if not taken or not budget or limits.eagerness is not None or limits.mark != budget:
@@ -149,7 +151,7 @@ def _leaves_room(window: CountedWindow, taken: Sequence[Step], items: Sequence[I
     return window.window.total < budget - margin(budget) and any(item.results for item in items)
 
 
-def _question(query: str, items: Sequence[Item], limits: Limits) -> str | None:
+def _question(query: str, items: Sequence[Item], limits: WindowLimits) -> str | None:
     from tokenbox.conversation.relevance import asked  # noqa: PLC0415  # only a query needs its words
 
     return asked(query, items, limits)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.content.weight import exact_weight
 from tokenbox.conversation.low_water import eagerness_of
-from tokenbox.engine.window import ALL_STEPS, KEEP_RESULTS, Limits, Reduce
+from tokenbox.engine.window import ALL_STEPS, KEEP_RESULTS, Reduce, WindowLimits
 from tokenbox.errors import ContextCriticalOverflow, InvalidBudget
 from tokenbox.integers import MAX_INTEGER, whole
 
@@ -21,7 +21,7 @@ def limits(
     low_water: object,
     steps: object = ALL_STEPS,
     keep_results: object = KEEP_RESULTS,
-) -> Limits:
+) -> WindowLimits:
     """Checked limits. Raises :class:`InvalidBudget`."""
     allowed = _steps(steps)
     kept = _whole("keep_results", keep_results, at_least=0, unit="results") or 0
@@ -29,7 +29,7 @@ def limits(
     tokens = _whole("the token budget", budget, at_least=0, unit="tokens")
     eagerness = eagerness_of(low_water)
     if eagerness:
-        return Limits(turns, tokens, tokens or 0, eagerness, allowed, kept)
+        return WindowLimits(turns, tokens, tokens or 0, eagerness, allowed, kept)
     if eagerness is not None:  # nothing is saved by going further than one must
         low_water = 1
     try:
@@ -43,7 +43,7 @@ def limits(
             f"low_water is a fraction of the budget, from 0 to 1, not {low_water}.", low_water=repr(low_water)
         )
     mark = 0 if tokens is None else int(tokens * fraction)
-    return Limits(turns, tokens, mark, None, allowed, kept)
+    return WindowLimits(turns, tokens, mark, None, allowed, kept)
 
 
 def _steps(steps: object) -> frozenset[Reduce]:

@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.compose.remembered import COUNTS
-from tokenbox.compose.requests import By, Cost
+from tokenbox.compose.requests import By, PartCost
 from tokenbox.content.message import Message, thaw
 from tokenbox.conversation.pieces import PieceCounter
 from tokenbox.tokenizers.estimates import Larger
@@ -52,29 +52,29 @@ class MarkersFormat(PieceCounter):
     def identity(self) -> TokenizerIdentity:  # type: ignore[override]  # a tokenizer's may change
         return self.tokenizer.identity
 
-    def piece(self, message: Message) -> Cost:
+    def piece(self, message: Message) -> PartCost:
         texts = [message.counted_text] if not self.markers else _texts(message)
         total = self._count(texts) + self.media(message)
         if self.markers:
             calls = len(message.tool_calls) + (message.role in Message.RESULT_ROLES)
             parts = 0 if message.content is None or isinstance(message.content, str) else len(message.content)
             total += PER_MESSAGE + PER_TEXT * len(texts[1:]) + PER_PART * parts + PER_CALL * calls
-        return Cost(total, max(total, self.bound.message(message)), exact=False)
+        return PartCost(total, max(total, self.bound.message(message)), exact=False)
 
-    def frame(self, request: Request) -> Cost:
+    def frame(self, request: Request) -> PartCost:
         texts = [_as_json(tool, indent=4 if self.markers else None) for tool in request.tools]
         texts += [f"{name}: {_as_json(value, indent=4)}" for name, value in request.fields]
         total = self._count(texts)
         if self.markers:
             total += PER_REQUEST + (PER_TOOLS + PER_TEXT * len(texts) if texts else 0)
-        return Cost(total, max(total, self.bound.frame(request)), exact=False)
+        return PartCost(total, max(total, self.bound.frame(request)), exact=False)
 
-    def prompt(self, prompt: str | tuple[int | str, ...]) -> Cost:
+    def prompt(self, prompt: str | tuple[int | str, ...]) -> PartCost:
         """Texts are sent as they are; a server may put a token before and after each."""
         texts = [prompt] if isinstance(prompt, str) else [item for item in prompt if isinstance(item, str)]
         ids = 0 if isinstance(prompt, str) else len(prompt) - len(texts)
         total = ids + self._count(texts) + 2 * self._marker
-        return Cost(total, max(total, self.bound.prompt(prompt)), exact=False)
+        return PartCost(total, max(total, self.bound.prompt(prompt)), exact=False)
 
     def _count(self, texts: Sequence[str]) -> int:
         return sum(COUNTS.each(self.tokenizer, [text for text in texts if text]))

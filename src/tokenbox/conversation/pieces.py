@@ -8,7 +8,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Literal, Self
 
 from tokenbox.compose.bound import Bound
-from tokenbox.compose.requests import By, Cost, Count, CountsSessions
+from tokenbox.compose.requests import By, Count, CountsSessions, PartCost
 from tokenbox.content.message import Message, Object, Part, Role, UndeclaredCost
 from tokenbox.content.request import Request
 from tokenbox.conversation.counting import CountsMessages
@@ -19,7 +19,7 @@ from tokenbox.tokenizers.registry import UNKNOWN, get
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from tokenbox.compose.requests import RequestCounter, Session
+    from tokenbox.compose.requests import RequestCounter, RunningCount
     from tokenbox.content.items import Item
     from tokenbox.tokenizers.protocol import Tokenizer
 
@@ -46,15 +46,15 @@ class PieceCounter(CountsMessages):
         self.bound = Bound(tokenizer)
 
     @abstractmethod
-    def piece(self, message: Message) -> Cost:
+    def piece(self, message: Message) -> PartCost:
         """What a message adds. Raises ``TokenizerError``."""
 
     @abstractmethod
-    def frame(self, request: Request) -> Cost:
+    def frame(self, request: Request) -> PartCost:
         """What the request costs without its messages."""
 
     @abstractmethod
-    def prompt(self, prompt: str | tuple[int | str, ...]) -> Cost:
+    def prompt(self, prompt: str | tuple[int | str, ...]) -> PartCost:
         """What one prompt of a completion or an embedding costs."""
 
     def count_request(self, request: Request) -> Count:
@@ -64,7 +64,7 @@ class PieceCounter(CountsMessages):
         last = request.messages[-1] if request.messages else None
         return self.whole([self.frame(request), *pieces], last)
 
-    def whole(self, costs: Iterable[Cost], last: Message | None) -> Count:
+    def whole(self, costs: Iterable[PartCost], last: Message | None) -> Count:
         """The count of a request of these parts, whose last message is ``last``."""
         total = at_most = 0
         exact = not _is_prefill(last)
@@ -82,7 +82,7 @@ class PieceCounter(CountsMessages):
         other.media_tokens = media_tokens
         return other
 
-    def session(self) -> Session:
+    def session(self) -> RunningCount:
         return PieceSession(self)
 
     def message_sizes(self, messages: Sequence[Message]) -> list[int]:
@@ -114,10 +114,10 @@ class PieceCounter(CountsMessages):
 
     def _of_prompts(self, request: Request) -> Count:
         costs = [self.prompt(prompt) for prompt in request.prompts]
-        frame = Cost(0, 0, exact=True)
+        frame = PartCost(0, 0, exact=True)
         if request.fields:
             fields = self.frame(request)
-            frame = Cost(fields.total, fields.at_most, exact=False)
+            frame = PartCost(fields.total, fields.at_most, exact=False)
         count = self.whole([frame, *costs], None)
         if len(costs) == 1:
             return count
@@ -139,8 +139,8 @@ class PieceSession:
         self._counter = counter
         self._head: tuple[Item, ...] = ()
         self._frame = Request()
-        self._fixed: list[Cost] = [counter.frame(self._frame)]
-        self._costs: dict[int, Cost] = {}
+        self._fixed: list[PartCost] = [counter.frame(self._frame)]
+        self._costs: dict[int, PartCost] = {}
         self._last: dict[int, Message | None] = {}
         self._total = self._at_most = self._inexact = 0
 
@@ -177,7 +177,7 @@ class PieceSession:
         last = next(reversed(self._last.values()), None)
         if not self._last and self._head:
             last = self._head[-1].messages[-1]
-        here = Cost(self._total, self._at_most, not self._inexact)
+        here = PartCost(self._total, self._at_most, not self._inexact)
         return self._counter.whole([*self._fixed, here], last)
 
     def total_with(self, changes: Mapping[int, Item | None]) -> int:
@@ -191,10 +191,10 @@ class PieceSession:
     def cost(self, item: Item) -> int:
         return self._cost(item).total
 
-    def _cost(self, item: Item) -> Cost:
+    def _cost(self, item: Item) -> PartCost:
         costs = [self._counter.piece(message) for message in item.messages]
         raw = 0 if item.verbatim else self._counter.bound.value(item.raw, media=True)
-        return Cost(
+        return PartCost(
             sum(cost.total for cost in costs),
             raw + sum(cost.at_most for cost in costs),
             item.verbatim and all(cost.exact for cost in costs),
@@ -272,6 +272,6 @@ def request_of(
     )
 
 
-def open_session(counter: RequestCounter) -> Session:
+def open_session(counter: RequestCounter) -> RunningCount:
     """The running count of a conversation, as fast as the counter allows."""
     return counter.session() if isinstance(counter, CountsSessions) else WholeSession(counter)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from tokenbox.compose.least import least_of
 from tokenbox.compose.remembered import COUNTS
-from tokenbox.compose.requests import By, Cost
+from tokenbox.compose.requests import By, PartCost
 from tokenbox.content.message import Message, Object, Role, thaw
 from tokenbox.conversation.pieces import PieceCounter
 from tokenbox.tokenizers.protocol import TokenizerIdentity
@@ -55,13 +55,13 @@ class OpenAIFormat(PieceCounter):
         known = f"{model}-"
         return known.startswith(OLDER), known.startswith(PUBLISHED)
 
-    def piece(self, message: Message) -> Cost:
+    def piece(self, message: Message) -> PartCost:
         content = message.content
         if isinstance(content, str) and len(message.source) == 2:  # noqa: PLR2004  # role and content
             total = _PER_MESSAGE + self._count([message.role.value, content])
             if self.identity.exact and message.role in _PROVEN_ROLES:
-                return Cost(total, total, exact=True)
-            return Cost(total, max(total, self.bound.message(message)), exact=False)
+                return PartCost(total, total, exact=True)
+            return PartCost(total, max(total, self.bound.message(message)), exact=False)
         texts = [message.role.value, message.text, message.reasoning]
         if message.name is not None:
             texts.append(message.name)
@@ -72,16 +72,16 @@ class OpenAIFormat(PieceCounter):
         exact = self.identity.exact and message.role in _PROVEN_ROLES and _is_proven(message)
         if not exact:
             total = max(total, self._least(message.source))
-        return Cost(total, total if exact else max(total, self.bound.message(message)), exact)
+        return PartCost(total, total if exact else max(total, self.bound.message(message)), exact)
 
-    def frame(self, request: Request) -> Cost:
+    def frame(self, request: Request) -> PartCost:
         total = _PER_REPLY + self._tools(request.tools)
         for name, value in request.fields:
             total += _PER_FORM + self._count([name, json.dumps(thaw(value), ensure_ascii=False)])
         exact = self.identity.exact and request.verbatim and not request.tools and not request.fields
-        return Cost(total, max(total, self.bound.frame(request)), exact)
+        return PartCost(total, max(total, self.bound.frame(request)), exact)
 
-    def prompt(self, prompt: str | tuple[int | str, ...]) -> Cost:
+    def prompt(self, prompt: str | tuple[int | str, ...]) -> PartCost:
         """A text is sent as it is, and token ids are counted already."""
         exact = self.tokenizer.identity.exact
         if isinstance(prompt, str):
@@ -90,7 +90,7 @@ class OpenAIFormat(PieceCounter):
             texts = [item for item in prompt if isinstance(item, str)]
             total = len(prompt) - len(texts) + self._count(texts)
             exact = exact and not texts
-        return Cost(total, total if exact else max(total, self.bound.prompt(prompt)), exact)
+        return PartCost(total, total if exact else max(total, self.bound.prompt(prompt)), exact)
 
     def _least(self, value: Object) -> int:
         """With every text in it, also where the rules do not look."""

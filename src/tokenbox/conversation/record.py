@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from tokenbox.content.exchanges import Exchange, exchanges
 from tokenbox.content.weight import weight_text
-from tokenbox.engine.window import Action
+from tokenbox.engine.window import WindowAction
 from tokenbox.errors import TokenboxError
 from tokenbox.integers import whole
 from tokenbox.render.html import FigureRow, figure, in_words
@@ -20,7 +20,7 @@ from tokenbox.render.html import FigureRow, figure, in_words
 if TYPE_CHECKING:
     from tokenbox.compose.requests import Count
     from tokenbox.content.items import Item
-    from tokenbox.engine.window import Limits, Step
+    from tokenbox.engine.window import WindowLimits, WindowStep
     from tokenbox.errors import ContextCriticalOverflow
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
@@ -91,8 +91,8 @@ class Fitted(Generic[T]):
     evicted: list[T] = field(repr=False)
     count: Count
     budget: int | None
-    limits: Limits
-    steps: tuple[Step, ...] = field(repr=False)
+    limits: WindowLimits
+    steps: tuple[WindowStep, ...] = field(repr=False)
     inputs: tuple[Item, ...] = field(repr=False)
     shown: Mapping[int, Item] = field(repr=False)
     """The items of ``messages``, by their places in the list that was given."""
@@ -244,7 +244,7 @@ class Enforced:
 
     evicted: tuple[Any, ...] = field(repr=False)
     evicted_items: tuple[Item, ...] = field(repr=False)
-    steps: tuple[Step, ...]
+    steps: tuple[WindowStep, ...]
     count: Count
     budget: int | None
     summary: str | None = None
@@ -292,12 +292,12 @@ class Enforced:
         return "\n".join(lines)
 
 
-def low_water_of(limits: Limits) -> int | dict[str, str]:
+def low_water_of(limits: WindowLimits) -> int | dict[str, str]:
     """The low-water mark in tokens, or how eagerly it is chosen."""
     return limits.mark if limits.eagerness is None else {"auto": weight_text(limits.eagerness)}
 
 
-def sentence(step: Step) -> str:
+def sentence(step: WindowStep) -> str:
     """A step for a person."""
     count = len(step.messages)
     done = _DONE[step.action]
@@ -307,10 +307,10 @@ def sentence(step: Step) -> str:
 
 
 _DONE: Final = {
-    Action.EVICT: "evicted",
-    Action.MASK: "replaced by one line the results of",
-    Action.CUT: "cut the results of",
-    Action.RESTORE: "gave back the results of",
+    WindowAction.EVICT: "evicted",
+    WindowAction.MASK: "replaced by one line the results of",
+    WindowAction.CUT: "cut the results of",
+    WindowAction.RESTORE: "gave back the results of",
 }
 
 

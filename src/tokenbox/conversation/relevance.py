@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from tokenbox.content.message import Role
 from tokenbox.errors import InvalidBudget
-from tokenbox.worth.documents import Document, Span
+from tokenbox.worth.documents import Document, PieceSpan
 from tokenbox.worth.query import read_query
 from tokenbox.worth.relevance import Relevance
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tokenbox.content.items import Item
-    from tokenbox.engine.window import Limits
+    from tokenbox.engine.window import WindowLimits
 
 LAST: Final = "last"
 """The name of the last user message as the query."""
@@ -29,7 +29,7 @@ RECENT: Final = 4
 """The newest parts have one in so many tokens of the room for themselves."""
 
 
-def asked(query: str | None, items: Sequence[Item], limits: Limits) -> str | None:
+def asked(query: str | None, items: Sequence[Item], limits: WindowLimits) -> str | None:
     """The text that old parts must match; None: the oldest leave first. Raises :class:`InvalidBudget`."""
     if query is None:
         return None
@@ -78,6 +78,6 @@ def _worths(
     documents = [Document("", text.encode("utf-8", "replace")) for text in whole]
     relevance = Relevance(documents, read_query(query))
     return {
-        part: relevance.piece(place, Span(0, len(document.data)))
+        part: relevance.piece(place, PieceSpan(0, len(document.data)))
         for place, (part, document) in enumerate(zip(parts, documents, strict=True))
     }

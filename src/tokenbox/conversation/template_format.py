@@ -30,9 +30,9 @@ from tokenbox.tokenizers.protocol import TokenizerIdentity
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from tokenbox.compose.requests import Session
+    from tokenbox.compose.requests import RunningCount
     from tokenbox.content.request import Request
-    from tokenbox.conversation.llama.prompt import Asked
+    from tokenbox.conversation.llama.prompt import ServerRequest
     from tokenbox.tokenizers.special import ChatVocabulary, PromptTokenizer
 
     Clock = Callable[[], dt.datetime]
@@ -93,7 +93,7 @@ class TemplateFormat(CountsMessages):
         text = self.render(messages, tools, add_generation_prompt=add_generation_prompt)
         return self.count_prompt(text)
 
-    def session(self) -> Session:
+    def session(self) -> RunningCount:
         """The running count of a conversation, as fast as the template allows."""
         return WholeSession(self)
 
@@ -176,17 +176,19 @@ class LlamaFormat(TemplateFormat):
         at_most = total if exact else max(total, self.bound.request(request))
         return Count(total, exact, at_most, By.TEXT, max(totals) if len(totals) > 1 else None)
 
-    def asked(self, messages: Sequence[MessageLike], tools: Tools, fields: Mapping[str, Any]) -> Asked:
+    def asked(
+        self, messages: Sequence[MessageLike], tools: Tools, fields: Mapping[str, Any]
+    ) -> ServerRequest:
         arguments = fields.get("chat_template_kwargs")
         if self._given and (arguments is None or isinstance(arguments, dict)):
             fields = {**fields, "chat_template_kwargs": self._given | (arguments or {})}
         return asked([mapping(message) for message in messages], tool_mappings(tools), fields)
 
-    def _text(self, request: Asked, now: dt.datetime) -> tuple[str, Run]:
+    def _text(self, request: ServerRequest, now: dt.datetime) -> tuple[str, Run]:
         run = Run(now)
         return self.template.text(self.template.prepared(request, now), run), run
 
-    def _is_certain(self, request: Asked) -> bool:
+    def _is_certain(self, request: ServerRequest) -> bool:
         """Whether neither the date nor what cannot be known of the server changes the count."""
         if not can_be_sent(request.messages):
             return False
@@ -197,7 +199,9 @@ class LlamaFormat(TemplateFormat):
         prompts = (self._text(other, day)[0] for other, day in self.others(request, now))
         return all(p == text or self.count_prompt(p) == self.count_prompt(text) for p in prompts)
 
-    def others(self, request: Asked, now: dt.datetime | None) -> Iterator[tuple[Asked, dt.datetime]]:
+    def others(
+        self, request: ServerRequest, now: dt.datetime | None
+    ) -> Iterator[tuple[ServerRequest, dt.datetime]]:
         """What it may be as well for the server: on the days beside, and with thoughts of the past kept."""
         if self.template.prints_dates:
             for day in (_OTHER_DAY,) if now is None else (now - _ONE_DAY, now + _ONE_DAY):
@@ -206,7 +210,7 @@ class LlamaFormat(TemplateFormat):
             kept = {**request.variables, "preserve_reasoning": True}
             yield replace(request, variables=kept), now or SOME_DAY
 
-    def session(self) -> Session:
+    def session(self) -> RunningCount:
         return LlamaSession(self)
 
 

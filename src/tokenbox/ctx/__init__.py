@@ -43,10 +43,10 @@ from tokenbox.policy import (
     CutChunks,
     Enforcement,
     Estimate,
+    GuardLimits,
     InvalidChunks,
     InvalidPolicy,
     LargerWindow,
-    Limits,
     LowerMaxTokens,
     PackPlan,
     PolicyError,
@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from tokenbox.policy.override import Override
     from tokenbox.policy.strategies import Strategy
     from tokenbox.proof import Sink
-    from tokenbox.providers import Key
+    from tokenbox.providers import ApiKey
     from tokenbox.tokenizers.protocol import Tokenizer
 
     Counting = str | Tokenizer | RequestCounter | Callable[[str], int]
@@ -95,10 +95,10 @@ __all__ = [
     "Discovery",
     "Enforcement",
     "Estimate",
+    "GuardLimits",
     "InvalidChunks",
     "InvalidPolicy",
     "LargerWindow",
-    "Limits",
     "LowerMaxTokens",
     "ModelCapabilities",
     "OutputMode",
@@ -224,7 +224,7 @@ def capabilities(query: str = "", *, config: Config | None = None) -> list[Model
 def discover(
     *names: str,
     config: Config | None = None,
-    key: Callable[[Connection], Key | None] = lambda connection: None,  # noqa: ARG005
+    key: Callable[[Connection], ApiKey | None] = lambda connection: None,  # noqa: ARG005
     today: dt.date | None = None,
 ) -> list[Discovery]:
     """Ask the servers of these models of the settings (default: all that have an endpoint) for their limits.
@@ -273,13 +273,13 @@ def pack(  # noqa: PLR0913  # the seven of ADR 007, and keyword options
     return proven(PLAN, proof)(request, limits, counter, chosen, model, rule)
 
 
-def limits_of(model: str, *, config: Config | None = None) -> Limits:
+def limits_of(model: str, *, config: Config | None = None) -> GuardLimits:
     """What a request to the model must keep to, by the settings, its server and the catalog.
 
     Raises ``UnknownWindow`` with commands that help.
     """
     settings = current() if config is None else config
-    return Limits.of_model(_figures(_name(model), settings, Stated()))
+    return GuardLimits.of_model(_figures(_name(model), settings, Stated()))
 
 
 def enforce(  # noqa: PLR0913  # the five of ADR 007, and keyword options
@@ -413,7 +413,7 @@ def _counter(request: Chunks, model: str | None, tokenizer: object, config: Conf
 
 def _known(
     request: Chunks, model: str | None, tokenizer: object, config: Config, figures: ModelFigures
-) -> tuple[Counts, Limits]:
+) -> tuple[Counts, GuardLimits]:
     """Who counts, and the limits. Raises one error for all that is missing."""
     try:
         counter = _counter(request, model, tokenizer, config)
@@ -426,7 +426,7 @@ def _known(
             f"{_first_line(error)} And {_first_line(window)}\nRun: {remedies[0]}",
             **{**window.details, **error.details, "remedies": remedies},
         ) from None
-    return counter, Limits.of_model(figures)
+    return counter, GuardLimits.of_model(figures)
 
 
 def _first_line(error: TokenboxError) -> str:
@@ -515,7 +515,7 @@ def _larger_models(
             continue
         try:
             figures = _figures(name, config, call, mode)
-            limits, other = Limits.of_model(figures), _counter(request, name, None, config)
+            limits, other = GuardLimits.of_model(figures), _counter(request, name, None, config)
         except TokenboxError:
             continue  # its window or its tokenizer is unknown: nothing to recommend
         alike = other.identity.fingerprint == counter.identity.fingerprint
@@ -577,7 +577,7 @@ def _with_endpoint(config: Config) -> list[str]:
     return [one.name for one in connections if one is not None and one.endpoint is not None]
 
 
-def _asked(name: str, config: Config, key: Callable[[Connection], Key | None], day: str) -> Discovery:
+def _asked(name: str, config: Config, key: Callable[[Connection], ApiKey | None], day: str) -> Discovery:
     """What the server of ``[models.NAME]`` says. Never raises for a server."""
     connection = config.connection(name)
     if connection is None or connection.endpoint is None:

@@ -5,11 +5,11 @@ The published schemas: ``layout.schema.json`` of a document, ``result.schema.jso
 
 from tokenbox.documents.document import LayoutDocument, layout_schema, result_schema
 from tokenbox.documents.reading import FORMATS, parse_document, parse_text, read_document
-from tokenbox.documents.source import Code
+from tokenbox.documents.source import DocumentCode
 
 __all__ = [
     "FORMATS",
-    "Code",
+    "DocumentCode",
     "LayoutDocument",
     "layout_schema",
     "parse_document",

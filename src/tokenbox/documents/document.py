@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenbox.compose.breakpoints import breakpoints
 from tokenbox.compose.sections import SEPARATOR, whatif
-from tokenbox.documents.source import Code
+from tokenbox.documents.source import DocumentCode
 from tokenbox.engine.result import Policy
 from tokenbox.errors import DocumentError, TokenboxError
 from tokenbox.proof.proven import layout
@@ -82,7 +82,7 @@ class LayoutDocument:
                 "Add one, such as 8000 (tokens), or give it when laying out.",
                 file=self.name,
                 path="budget",
-                code=Code.MISSING_KEY.value,
+                code=DocumentCode.MISSING_KEY.value,
             )
         counter = self._own_tokenizer() if tokenizer is None else tokenizer
         return layout(

@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from tokenbox.documents.source import Code, shorten
+from tokenbox.documents.source import DocumentCode, shorten
 
 # Bytes that the files of one document may have together.
 MAX_FILES = 256 * 1024 * 1024
@@ -15,12 +15,12 @@ MAX_FILES = 256 * 1024 * 1024
 class FileProblemError(Exception):
     """A file cannot be used. The caller knows the key that named it, and raises a :class:`DocumentError`."""
 
-    def __init__(self, code: Code, message: str, **details: int) -> None:
+    def __init__(self, code: DocumentCode, message: str, **details: int) -> None:
         super().__init__(message)
         self.code, self.message, self.details = code, message, details
 
 
-class Files:
+class NamedFiles:
     """The files that one document names, relative to the folder ``base``. Each is read once.
 
     A file outside the folder, by ``..``, by an absolute name or through a link, is refused unless
@@ -37,12 +37,12 @@ class Files:
         """Where the file ``name`` really is. Raises :class:`FileProblemError` if it may not be used."""
         if "\0" in name:
             raise FileProblemError(
-                Code.FILE_MISSING, f"{shorten(name)} is not a file name: it holds a zero byte."
+                DocumentCode.FILE_MISSING, f"{shorten(name)} is not a file name: it holds a zero byte."
             )
         resolved = os.path.realpath(self._base / name)
         if not self._allow_outside and not Path(resolved).is_relative_to(self._root):
             raise FileProblemError(
-                Code.FILE_OUTSIDE,
+                DocumentCode.FILE_OUTSIDE,
                 f"{shorten(name)} is outside the document's folder. Move it there, or allow files outside.",
             )
         return resolved
@@ -69,20 +69,22 @@ def read_bytes(path: str | Path, name: str, most: int, bound: str) -> bytes:
         status = Path(path).stat()
         if not stat.S_ISREG(status.st_mode):
             kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe, a socket or a device"
-            raise FileProblemError(Code.FILE_UNREADABLE, f"{shorten(name)} is {kind}, not a file.")
+            raise FileProblemError(DocumentCode.FILE_UNREADABLE, f"{shorten(name)} is {kind}, not a file.")
         with open(path, "rb", opener=lambda p, _: os.open(p, flags)) as file:
             data = file.read(min(status.st_size, most) + 1) or b""
             if len(data) > status.st_size:  # it grows, or its size is not known, as in /proc
                 data += file.read(max(most + 1 - len(data), 0)) or b""
     except (FileNotFoundError, NotADirectoryError):
-        raise FileProblemError(Code.FILE_MISSING, f"there is no file {shorten(name)}.") from None
+        raise FileProblemError(DocumentCode.FILE_MISSING, f"there is no file {shorten(name)}.") from None
     except OSError as error:
         said = error.strerror or type(error).__name__
-        raise FileProblemError(Code.FILE_UNREADABLE, f"{shorten(name)} cannot be read: {said}.") from None
+        raise FileProblemError(
+            DocumentCode.FILE_UNREADABLE, f"{shorten(name)} cannot be read: {said}."
+        ) from None
     if len(data) > most:
         size = max(status.st_size, len(data))
         message = f"{shorten(name)} has {size:,} bytes; {most:,} {bound}. Give a smaller part of it."
-        raise FileProblemError(Code.FILE_TOO_LARGE, message, size=size, limit=most)
+        raise FileProblemError(DocumentCode.FILE_TOO_LARGE, message, size=size, limit=most)
     return data
 
 
@@ -96,4 +98,6 @@ def decode(data: bytes, name: str) -> str:
             f"{shorten(name)} is not UTF-8: byte {error.start} (line {line}) is 0x{data[error.start]:02X}. "
             "Convert it to UTF-8."
         )
-        raise FileProblemError(Code.FILE_ENCODING, message, byte=error.start, byte_line=line) from None
+        raise FileProblemError(
+            DocumentCode.FILE_ENCODING, message, byte=error.start, byte_line=line
+        ) from None

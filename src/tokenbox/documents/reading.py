@@ -11,8 +11,8 @@ from tokenbox.compose.bounds import check_policy, checked_groups
 from tokenbox.content.section import Cut, Group, Keep, Section, Text
 from tokenbox.documents import values
 from tokenbox.documents.document import LayoutDocument
-from tokenbox.documents.files import FileProblemError, Files, decode, read_bytes
-from tokenbox.documents.source import Code, KeyPath, Source, shorten
+from tokenbox.documents.files import FileProblemError, NamedFiles, decode, read_bytes
+from tokenbox.documents.source import DocumentCode, DocumentSource, KeyPath, shorten
 from tokenbox.documents.syntax_json import parse_json
 from tokenbox.documents.syntax_toml import parse_toml
 from tokenbox.documents.syntax_yaml import parse_yaml
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MEBIBYTE = 1024 * 1024
 # The parser of each suffix, and how many bytes it may be given: programs write JSON, people the others, whose
 # parsers are slow.
-FORMATS: dict[str, tuple[Callable[[str, str | None, int], Source], int]] = {
+FORMATS: dict[str, tuple[Callable[[str, str | None, int], DocumentSource], int]] = {
     ".toml": (parse_toml, 16 * MEBIBYTE),
     ".yaml": (parse_yaml, 16 * MEBIBYTE),
     ".yml": (parse_yaml, 16 * MEBIBYTE),
@@ -36,14 +36,14 @@ FORMATS: dict[str, tuple[Callable[[str, str | None, int], Source], int]] = {
 }
 
 # Each key with the check of its value. What is missing here, lists and files, has a function below.
-_OPTIONS: dict[str, Callable[[Source, KeyPath, object], object]] = {
+_OPTIONS: dict[str, Callable[[DocumentSource, KeyPath, object], object]] = {
     "budget": values.tokens,
     "tokenizer": values.name,
     "separator": values.text,
     "policy": values.one_of(Policy),
     "reclaim": values.boolean,
 }
-_CONSTRAINTS: dict[str, Callable[[Source, KeyPath, object], object]] = {
+_CONSTRAINTS: dict[str, Callable[[DocumentSource, KeyPath, object], object]] = {
     "priority": values.priority,
     "min": values.tokens,
     "grow": values.weight,
@@ -56,7 +56,7 @@ _CONSTRAINTS: dict[str, Callable[[Source, KeyPath, object], object]] = {
     "cut": values.one_of(Cut),
     "marker": values.text,
 }
-_GROUP: dict[str, Callable[[Source, KeyPath, object], object]] = {
+_GROUP: dict[str, Callable[[DocumentSource, KeyPath, object], object]] = {
     "min": values.tokens,
     "max": values.maximum,
     "priority": values.priority,
@@ -71,7 +71,7 @@ def read_document(path: str | Path, *, allow_outside: bool = False) -> LayoutDoc
     """The layout document in the file ``path``: TOML, YAML or JSON, by its suffix.
 
     Files that it names are relative to its folder; those outside it are refused unless ``allow_outside``.
-    Raises :class:`DocumentError`, whose ``code`` is one of :class:`Code`.
+    Raises :class:`DocumentError`, whose ``code`` is one of :class:`DocumentCode`.
     """
     path = Path(path)
     name = str(path)
@@ -82,7 +82,7 @@ def read_document(path: str | Path, *, allow_outside: bool = False) -> LayoutDoc
         data = read_bytes(path, path.name, most, "are what a document of this format may have")
         text = decode(data, path.name)
     except FileProblemError as problem:
-        raise Source(None, name).error(problem.code, (), problem.message, **problem.details) from None
+        raise DocumentSource(None, name).error(problem.code, (), problem.message, **problem.details) from None
     # Some editors begin a file with a byte order mark. Here it is not part of any content.
     text = text.removeprefix("\ufeff")
     return parse_text(text, path.suffix, base=path.parent, name=name, allow_outside=allow_outside)
@@ -106,9 +106,9 @@ def parse_text(
         raise _unknown_format(suffix, name)
     if not text.strip():
         message = "the document is empty. It needs at least `sections`."
-        raise DocumentError(message, file=name, line=first_line, code=Code.SYNTAX.value)
+        raise DocumentError(message, file=name, line=first_line, code=DocumentCode.SYNTAX.value)
     parse, _ = FORMATS[suffix.lower()]
-    return _document(parse(text, name, first_line), Files(Path(base), allow_outside=allow_outside))
+    return _document(parse(text, name, first_line), NamedFiles(Path(base), allow_outside=allow_outside))
 
 
 def parse_document(
@@ -118,16 +118,16 @@ def parse_document(
 
     Parameters and errors as for :func:`parse_text`.
     """
-    return _document(Source(data, name), Files(Path(base), allow_outside=allow_outside))
+    return _document(DocumentSource(data, name), NamedFiles(Path(base), allow_outside=allow_outside))
 
 
 def _unknown_format(suffix: str, name: str | None) -> DocumentError:
     what = f"the suffix {shorten(suffix)} is not that" if suffix else "a name without a suffix is not that"
     message = f"{what} of a layout document. Known suffixes are {', '.join(FORMATS)}."
-    return DocumentError(message, file=name, code=Code.UNKNOWN_FORMAT.value, known=list(FORMATS))
+    return DocumentError(message, file=name, code=DocumentCode.UNKNOWN_FORMAT.value, known=list(FORMATS))
 
 
-def _document(source: Source, files: Files) -> LayoutDocument:
+def _document(source: DocumentSource, files: NamedFiles) -> LayoutDocument:
     top = values.table(source, (), source.data, _TOP_KEYS)
     if "$schema" in top:
         values.text(source, ("$schema",), top["$schema"])
@@ -138,7 +138,7 @@ def _document(source: Source, files: Files) -> LayoutDocument:
         message = (
             "the document has no `sections`: a list, each with an `id` and a `content` or `content_file`."
         )
-        raise source.error(Code.MISSING_KEY, ("sections",), message)
+        raise source.error(DocumentCode.MISSING_KEY, ("sections",), message)
     if "tokenizer" in options:
         options["tokenizer"] = _vocabulary(source, files, options["tokenizer"])
     sections, groups = _Sections(source, files).read(top), _groups(source, top.get("groups", {}))
@@ -147,7 +147,7 @@ def _document(source: Source, files: Files) -> LayoutDocument:
     return document
 
 
-def _groups(source: Source, value: object) -> tuple[Group, ...]:
+def _groups(source: DocumentSource, value: object) -> tuple[Group, ...]:
     if not isinstance(value, Mapping):
         values.table(source, ("groups",), value, ())
     found = []
@@ -161,7 +161,7 @@ def _groups(source: Source, value: object) -> tuple[Group, ...]:
     return tuple(found)
 
 
-def _check_names(source: Source, document: LayoutDocument) -> None:
+def _check_names(source: DocumentSource, document: LayoutDocument) -> None:
     """The names that sections and groups give of one another. Which policy obeys them is seen later."""
     try:
         check_policy(document.sections, checked_groups(document.grouped), Policy.DEGRADE)
@@ -169,10 +169,10 @@ def _check_names(source: Source, document: LayoutDocument) -> None:
         field = str(error.details.get("field"))
         place = next((i for i, s in enumerate(document.sections) if s.id == error.details.get("id")), None)
         path: KeyPath = ("groups",) if place is None else ("sections", place, field)
-        raise source.error(Code.UNKNOWN_NAME, path, error.message) from None
+        raise source.error(DocumentCode.UNKNOWN_NAME, path, error.message) from None
 
 
-def _vocabulary(source: Source, files: Files, tokenizer: str) -> str:
+def _vocabulary(source: DocumentSource, files: NamedFiles, tokenizer: str) -> str:
     """A vocabulary file is relative to the document's folder, and held to it, like every file it names."""
     if not tokenizer.startswith(FILE_PREFIX):
         return tokenizer
@@ -186,8 +186,8 @@ def _vocabulary(source: Source, files: Files, tokenizer: str) -> str:
 class _Sections:
     """Reads the sections of one document."""
 
-    source: Source
-    files: Files
+    source: DocumentSource
+    files: NamedFiles
     # Many sections share few pipelines.
     pipelines: dict[str, Pipeline] = field(default_factory=dict)
 
@@ -210,7 +210,7 @@ class _Sections:
     def _section(self, item: object, path: KeyPath, defaults: Mapping[str, object]) -> Section:
         table = values.table(self.source, path, item, _SECTION_KEYS)
         if "id" not in table:
-            raise self.source.error(Code.MISSING_KEY, path, "a section needs an `id`.", key="id")
+            raise self.source.error(DocumentCode.MISSING_KEY, path, "a section needs an `id`.", key="id")
         fields: dict[str, Any] = {
             **defaults,
             **self._constraints(table, path),
@@ -244,7 +244,7 @@ class _Sections:
         table = values.table(self.source, path, value, ("text", "text_file"))
         if len(table) != 1:
             message = "a form is a pipeline of lenses, or has a `text` or a `text_file`."
-            raise self.source.error(Code.CONFLICT, path, message)
+            raise self.source.error(DocumentCode.CONFLICT, path, message)
         if "text" in table:
             return Text(values.text(self.source, (*path, "text"), table["text"]))
         return Text(self._file(table["text_file"], (*path, "text_file")))
@@ -257,7 +257,7 @@ class _Sections:
             fields.pop("forms" if "strategy" in table else "strategy", None)
         if fields.get("with_") == fields.get("id", ""):
             message = "a section goes with another section, not with itself."
-            raise self.source.error(Code.UNKNOWN_NAME, (*path, "with"), message)
+            raise self.source.error(DocumentCode.UNKNOWN_NAME, (*path, "with"), message)
 
     def _pipeline(self, text: str, path: KeyPath) -> Pipeline:
         from tokenbox.content.lenses import parse_pipeline  # noqa: PLC0415  # only documents with a strategy pay
@@ -267,7 +267,7 @@ class _Sections:
                 self.pipelines[text] = parse_pipeline(text)
             except LensError as error:
                 lens = error.to_dict()
-                raise self.source.error(Code.BAD_STRATEGY, path, error.message, lens=lens) from None
+                raise self.source.error(DocumentCode.BAD_STRATEGY, path, error.message, lens=lens) from None
         return self.pipelines[text]
 
     def _content(self, table: Mapping[str, object], path: KeyPath) -> object:
@@ -278,7 +278,7 @@ class _Sections:
         if "content_file" in table:
             return self._file(table["content_file"], (*path, "content_file"))
         message = f"section {shorten(str(table['id']))} needs a `content` or a `content_file`."
-        raise self.source.error(Code.MISSING_KEY, path, message, key="content")
+        raise self.source.error(DocumentCode.MISSING_KEY, path, message, key="content")
 
     def _extra(self, table: Mapping[str, object], path: KeyPath) -> tuple[str, ...]:
         if "extra" in table and "extra_files" in table:
@@ -292,7 +292,7 @@ class _Sections:
                 )
         return ()
 
-    def _extra_file(self, _source: Source, path: KeyPath, value: object) -> str:
+    def _extra_file(self, _source: DocumentSource, path: KeyPath, value: object) -> str:
         return self._file(value, path)
 
     def _file(self, value: object, path: KeyPath) -> str:
@@ -306,7 +306,7 @@ class _Sections:
 
     def _refuse_both(self, one: str, other: str, path: KeyPath) -> None:
         message = f"a section has `{one}` or `{other}`, not both. Remove one."
-        raise self.source.error(Code.CONFLICT, (*path, other), message, keys=[one, other])
+        raise self.source.error(DocumentCode.CONFLICT, (*path, other), message, keys=[one, other])
 
     def _refuse_repeated(self, name: str, first: int, second: int) -> None:
         line = self.source.line(("sections", first, "id"))
@@ -314,5 +314,5 @@ class _Sections:
         message = f"{place} and sections[{second}] both have the id {shorten(name)}. Ids are unique."
         path = ("sections", second, "id")
         raise self.source.error(
-            Code.DUPLICATE_ID, path, message, id=name, first=first, second=second, first_line=line
+            DocumentCode.DUPLICATE_ID, path, message, id=name, first=first, second=second, first_line=line
         )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 KeyPath = tuple[str | int, ...]
 
 
-class Code(StrEnum):
+class DocumentCode(StrEnum):
     """The narrower codes of a :class:`DocumentError`. Stable: programs may branch on them."""
 
     # The document itself.
@@ -41,7 +41,7 @@ class Code(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class DocumentSource:
     """A parsed document.
 
     ``locate`` gives the line of each key path; it is asked only when there is an error to report. ``written``
@@ -61,7 +61,7 @@ class Source:
                 return lines[path[:end]]
         return None
 
-    def error(self, code: Code, path: KeyPath, message: str, **details: object) -> DocumentError:
+    def error(self, code: DocumentCode, path: KeyPath, message: str, **details: object) -> DocumentError:
         """The error for what is wrong at ``path``."""
         return DocumentError(
             message,

@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 from functools import cache
 from typing import TYPE_CHECKING
 
-from tokenbox.documents.source import Code, KeyPath, Source, path_text, shorten
+from tokenbox.documents.source import DocumentCode, DocumentSource, KeyPath, path_text, shorten
 from tokenbox.errors import DocumentError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class _RepeatedKeyError(Exception):
     """Some object has a key twice. The scan for lines finds where."""
 
 
-def parse_json(text: str, name: str | None, first_line: int = 1) -> Source:
+def parse_json(text: str, name: str | None, first_line: int = 1) -> DocumentSource:
     """``text`` as data. Floats become Decimal; NaN and Infinity too: the reader of values refuses them."""
 
     @cache
@@ -43,19 +43,19 @@ def parse_json(text: str, name: str | None, first_line: int = 1) -> Source:
             f"this is not valid JSON at column {error.colno}: {error.msg}.",
             file=name,
             line=first_line + error.lineno - 1,
-            code=Code.SYNTAX.value,
+            code=DocumentCode.SYNTAX.value,
             column=error.colno,
         ) from None
     except InvalidOperation:
         message = "a number in the document has too large an exponent to be read."
-        raise DocumentError(message, file=name, code=Code.BAD_VALUE.value) from None
+        raise DocumentError(message, file=name, code=DocumentCode.BAD_VALUE.value) from None
     except RecursionError:
         message = "the JSON is nested too deeply; no key of a layout document needs more than 4 levels."
-        raise DocumentError(message, file=name, code=Code.SYNTAX.value) from None
+        raise DocumentError(message, file=name, code=DocumentCode.SYNTAX.value) from None
     except _RepeatedKeyError:
         locate()
         raise
-    return Source(data, name, locate)
+    return DocumentSource(data, name, locate)
 
 
 def _integer(text: str) -> int | Decimal:
@@ -96,7 +96,7 @@ def _lines(text: str, name: str | None, first_line: int) -> dict[KeyPath, int]:
                     file=name,
                     line=line,
                     path=path_text(here),
-                    code=Code.DUPLICATE_KEY.value,
+                    code=DocumentCode.DUPLICATE_KEY.value,
                     first_line=lines[here],
                 )
             lines[here] = line

@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 from functools import cache
 from typing import TYPE_CHECKING
 
-from tokenbox.documents.source import Code, KeyPath, Source
+from tokenbox.documents.source import DocumentCode, DocumentSource, KeyPath
 from tokenbox.errors import DocumentError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _REPEATED = re.compile(
 )
 
 
-def parse_toml(text: str, name: str | None, first_line: int = 1) -> Source:
+def parse_toml(text: str, name: str | None, first_line: int = 1) -> DocumentSource:
     """``text`` as data. Floats become Decimal; nan and inf too: the reader of the values refuses them."""
 
     @cache
@@ -40,11 +40,11 @@ def parse_toml(text: str, name: str | None, first_line: int = 1) -> Source:
         raise _syntax_error(str(error), text, name, first_line) from None
     except RecursionError:
         message = "the TOML is nested too deeply; no key of a layout document needs more than 4 levels."
-        raise DocumentError(message, file=name, code=Code.SYNTAX.value) from None
+        raise DocumentError(message, file=name, code=DocumentCode.SYNTAX.value) from None
     except ValueError:  # of int(), which reads 4300 digits, and of _decimal()
         message = "a number in the document has too many digits or too large an exponent to be read."
-        raise DocumentError(message, file=name, code=Code.BAD_VALUE.value) from None
-    return Source(data, name, locate)
+        raise DocumentError(message, file=name, code=DocumentCode.BAD_VALUE.value) from None
+    return DocumentSource(data, name, locate)
 
 
 def _check_keys(text: str, name: str | None, first_line: int) -> None:
@@ -56,7 +56,7 @@ def _check_keys(text: str, name: str | None, first_line: int) -> None:
         dots += token == "."  # noqa: S105  # no password
         if dots > MAX_DEPTH:
             message = f"a key here is nested more than {MAX_DEPTH} levels deep; no key needs more than 4."
-            raise DocumentError(message, file=name, line=line, code=Code.SYNTAX.value)
+            raise DocumentError(message, file=name, line=line, code=DocumentCode.SYNTAX.value)
 
 
 def _decimal(text: str) -> Decimal:
@@ -73,8 +73,8 @@ def _syntax_error(said: str, text: str, name: str | None, first_line: int) -> Do
         line, column = int(place["line"]), int(place["column"])
     else:
         line, column = text.count("\n") + 1, len(text) - text.rfind("\n")
-    code = Code.DUPLICATE_KEY if _REPEATED.match(what) else Code.SYNTAX
-    hint = " A key or table is here a second time. Remove one." if code is Code.DUPLICATE_KEY else ""
+    code = DocumentCode.DUPLICATE_KEY if _REPEATED.match(what) else DocumentCode.SYNTAX
+    hint = " A key or table is here a second time. Remove one." if code is DocumentCode.DUPLICATE_KEY else ""
     return DocumentError(
         f"this is not valid TOML at column {column}: {what}.{hint}",
         file=name,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, NoReturn
 
-from tokenbox.documents.source import Code, KeyPath, Source, path_text, shorten
+from tokenbox.documents.source import DocumentCode, DocumentSource, KeyPath, path_text, shorten
 from tokenbox.errors import DocumentError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Odd:
         return f"`{self.written[:60]}`, {self.why}"
 
 
-def parse_yaml(text: str, name: str | None, first_line: int = 1) -> Source:
+def parse_yaml(text: str, name: str | None, first_line: int = 1) -> DocumentSource:
     """``text`` as data. ``no``, dates, octals and the like become :class:`Odd`; floats Decimal."""
     import yaml  # noqa: PLC0415  # most documents need no YAML
 
@@ -72,12 +72,12 @@ def parse_yaml(text: str, name: str | None, first_line: int = 1) -> Source:
         line, column = builder.place if builder else (0, 1)
         what = "an escape or directive has a number that is out of range"
         raise _syntax_error(what, name, first_line + line, column) from None
-    return Source(data, name, lambda: builder.lines, builder.written)
+    return DocumentSource(data, name, lambda: builder.lines, builder.written)
 
 
 def _syntax_error(what: str, name: str | None, line: int, column: int) -> DocumentError:
     message = f"this is not valid YAML at column {column}: {what}."
-    return DocumentError(message, file=name, line=line, code=Code.SYNTAX.value, column=column)
+    return DocumentError(message, file=name, line=line, code=DocumentCode.SYNTAX.value, column=column)
 
 
 class _Builder:
@@ -101,13 +101,13 @@ class _Builder:
         event = self._next()
         if isinstance(event, self._events.StreamEndEvent):
             what = "the document is empty. It needs at least `sections`."
-            self._refuse(Code.SYNTAX, event, (), what)
+            self._refuse(DocumentCode.SYNTAX, event, (), what)
         data = self._value(self._next(), ())
         self._next()
         event = self._next()
         if not isinstance(event, self._events.StreamEndEvent):
             what = "a second document begins here. One file is one layout document."
-            self._refuse(Code.SYNTAX, event, (), what)
+            self._refuse(DocumentCode.SYNTAX, event, (), what)
         return data
 
     @property
@@ -143,13 +143,13 @@ class _Builder:
                 f"the alias {shorten(str(anchor))} has no complete anchor before it. "
                 "An alias cannot stand for what it is in."
             )
-            self._refuse(Code.SYNTAX, event, path, what)
+            self._refuse(DocumentCode.SYNTAX, event, path, what)
         value, weight, written = self._anchors[anchor]
         self._weight += weight
         self._repeated += weight
         if self._repeated > MAX_REPEATED:
             what = f"aliases repeat more than {MAX_REPEATED:,} nodes and characters. Write out what is meant."
-            self._refuse(Code.SYNTAX, event, path, what)
+            self._refuse(DocumentCode.SYNTAX, event, path, what)
         if written is not None:
             self.written[path] = written
         return value
@@ -160,7 +160,7 @@ class _Builder:
             self._refuse_tag(event, path)
         if len(path) >= MAX_DEPTH:
             what = f"this is nested more than {MAX_DEPTH} levels deep; no key needs more than 4."
-            self._refuse(Code.SYNTAX, event, (), what)
+            self._refuse(DocumentCode.SYNTAX, event, (), what)
         return self._mapping(path) if is_map else self._sequence(path)
 
     def _sequence(self, path: KeyPath) -> list[object]:
@@ -179,7 +179,7 @@ class _Builder:
             if key in mapping:
                 first = self.lines[here]
                 what = f"the key {shorten(key)} is here twice, first at line {first}. Remove one."
-                self._refuse(Code.DUPLICATE_KEY, event, here, what, first_line=first)
+                self._refuse(DocumentCode.DUPLICATE_KEY, event, here, what, first_line=first)
             self.lines[here] = self._line(event)
             mapping[key] = self._value(self._next(), here)
         return mapping
@@ -187,14 +187,14 @@ class _Builder:
     def _key(self, event: Event, path: KeyPath) -> str:
         if isinstance(event, self._events.ScalarEvent) and event.implicit[0] and event.value == "<<":
             what = "merge keys (<<) are not read. State what several sections share in `defaults`."
-            self._refuse(Code.UNKNOWN_KEY, event, path, what)
+            self._refuse(DocumentCode.UNKNOWN_KEY, event, path, what)
         found = "a collection"
         if isinstance(event, self._events.ScalarEvent | self._events.AliasEvent):
             value = self._value(event, path)
             if isinstance(value, str):
                 return value
             found = f"the unquoted {shorten(self.written.pop(path, ''))}"
-        return self._refuse(Code.WRONG_TYPE, event, path, f"a key is text, not {found}.")
+        return self._refuse(DocumentCode.WRONG_TYPE, event, path, f"a key is text, not {found}.")
 
     def _scalar(self, event: ScalarEvent, path: KeyPath) -> object:
         text: str = event.value
@@ -216,9 +216,11 @@ class _Builder:
     def _refuse_tag(self, event: ScalarEvent | CollectionStartEvent, path: KeyPath) -> NoReturn:
         tag = shorten(str(event.tag).replace(_TAG, "!!"))
         what = f"the tag {tag} is not read. Leave it out; a layout document is plain data."
-        self._refuse(Code.BAD_VALUE, event, path, what)
+        self._refuse(DocumentCode.BAD_VALUE, event, path, what)
 
-    def _refuse(self, code: Code, event: Event, path: KeyPath, message: str, **details: object) -> NoReturn:
+    def _refuse(
+        self, code: DocumentCode, event: Event, path: KeyPath, message: str, **details: object
+    ) -> NoReturn:
         raise DocumentError(
             message,
             file=self._name,

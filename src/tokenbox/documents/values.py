@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from tokenbox.content.section import meant_field
 from tokenbox.content.weight import exact_weight
-from tokenbox.documents.source import Code, KeyPath, Source, shorten
+from tokenbox.documents.source import DocumentCode, DocumentSource, KeyPath, shorten
 from tokenbox.documents.syntax_yaml import Odd
 from tokenbox.integers import MAX_INTEGER
 
@@ -30,7 +30,9 @@ _DECIMAL = re.compile(r"\+?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _PERCENT = re.compile(r"(?:100|[0-9]{1,2}(?:\.[0-9]{1,20})?) ?%")
 
 
-def table(source: Source, path: KeyPath, value: object, keys: tuple[str, ...]) -> Mapping[str, object]:
+def table(
+    source: DocumentSource, path: KeyPath, value: object, keys: tuple[str, ...]
+) -> Mapping[str, object]:
     """A mapping that has no other keys than ``keys``."""
     if not isinstance(value, Mapping):
         is_chat = (
@@ -41,23 +43,23 @@ def table(source: Source, path: KeyPath, value: object, keys: tuple[str, ...]) -
     for key in value:
         if not isinstance(key, str):
             message = f"a key is text, not {described(key)}."
-            raise source.error(Code.WRONG_TYPE, path, message)
+            raise source.error(DocumentCode.WRONG_TYPE, path, message)
         if key not in keys:
             near = meant_field(key, keys)
             hint = f"The keys here are: {', '.join(keys)}." if near is None else f"Did you mean {near!r}?"
             message = f"there is no key {shorten(key)}. {hint}"
-            raise source.error(Code.UNKNOWN_KEY, (*path, key), message, key=key)
+            raise source.error(DocumentCode.UNKNOWN_KEY, (*path, key), message, key=key)
     return value
 
 
-def array(source: Source, path: KeyPath, value: object) -> list[object] | tuple[object, ...]:
+def array(source: DocumentSource, path: KeyPath, value: object) -> list[object] | tuple[object, ...]:
     """A list."""
     if not isinstance(value, list | tuple):
         _wrong_type(source, path, value, "a list")
     return value
 
 
-def text(source: Source, path: KeyPath, value: object) -> str:
+def text(source: DocumentSource, path: KeyPath, value: object) -> str:
     """Any text, the empty one too."""
     if not isinstance(value, str):
         quoted = ""
@@ -72,36 +74,36 @@ def text(source: Source, path: KeyPath, value: object) -> str:
                 f"character {error.start} is the lone surrogate U+{ord(value[error.start]):04X}, "
                 "which is not Unicode text. Write the whole character, or remove it."
             )
-            raise source.error(Code.BAD_VALUE, path, message, character=error.start) from None
+            raise source.error(DocumentCode.BAD_VALUE, path, message, character=error.start) from None
     return value
 
 
-def name(source: Source, path: KeyPath, value: object) -> str:
+def name(source: DocumentSource, path: KeyPath, value: object) -> str:
     """Text that is not empty."""
     checked = text(source, path, value)
     if not checked:
-        raise source.error(Code.BAD_VALUE, path, "must not be the empty text.")
+        raise source.error(DocumentCode.BAD_VALUE, path, "must not be the empty text.")
     return checked
 
 
-def boolean(source: Source, path: KeyPath, value: object) -> bool:
+def boolean(source: DocumentSource, path: KeyPath, value: object) -> bool:
     """True or false, and nothing that is merely like it."""
     if not isinstance(value, bool):
         _wrong_type(source, path, value, "true or false")
     return value
 
 
-def tokens(source: Source, path: KeyPath, value: object) -> int:
+def tokens(source: DocumentSource, path: KeyPath, value: object) -> int:
     """A whole number of tokens, 0 or more."""
     return _whole_number(source, path, value, 0)
 
 
-def priority(source: Source, path: KeyPath, value: object) -> int:
+def priority(source: DocumentSource, path: KeyPath, value: object) -> int:
     """A whole number, negative ones too."""
     return _whole_number(source, path, value, -MAX_INTEGER)
 
 
-def weight(source: Source, path: KeyPath, value: object) -> int | Fraction:
+def weight(source: DocumentSource, path: KeyPath, value: object) -> int | Fraction:
     """An exact weight: a number or a decimal string, not negative."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
         _wrong_type(source, path, value, "a number, or a decimal number in quotes")
@@ -116,26 +118,26 @@ def weight(source: Source, path: KeyPath, value: object) -> int | Fraction:
         "must be a finite decimal number such as 0.5, 0 or more, with an exponent and digits up to "
         f"{_MAX_DIGITS}, not {described(value)}."
     )
-    raise source.error(Code.BAD_VALUE, path, message)
+    raise source.error(DocumentCode.BAD_VALUE, path, message)
 
 
-def one_of(words: type[Word]) -> Callable[[Source, KeyPath, object], Word]:
+def one_of(words: type[Word]) -> Callable[[DocumentSource, KeyPath, object], Word]:
     """One of the words of an enumeration."""
 
-    def checked(source: Source, path: KeyPath, value: object) -> Word:
+    def checked(source: DocumentSource, path: KeyPath, value: object) -> Word:
         word = text(source, path, value)
         choices = [choice.value for choice in words]
         if word not in choices:
             near = difflib.get_close_matches(word[:100], choices, 1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             message = f"must be one of {', '.join(choices)}, not {shorten(word)}.{hint}"
-            raise source.error(Code.BAD_VALUE, path, message)
+            raise source.error(DocumentCode.BAD_VALUE, path, message)
         return words(word)
 
     return checked
 
 
-def maximum(source: Source, path: KeyPath, value: object) -> int | Fraction | None:
+def maximum(source: DocumentSource, path: KeyPath, value: object) -> int | Fraction | None:
     """A maximum: tokens, or a share of the budget such as "30%". Null: none."""
     if value is None:
         return None
@@ -143,11 +145,11 @@ def maximum(source: Source, path: KeyPath, value: object) -> int | Fraction | No
         return tokens(source, path, value)
     if not _PERCENT.fullmatch(value):
         message = f'must be a number of tokens or a percentage such as "30%", not {shorten(value)}.'
-        raise source.error(Code.BAD_VALUE, path, message)
+        raise source.error(DocumentCode.BAD_VALUE, path, message)
     return Fraction(value.rstrip("% ")) / 100
 
 
-def content(source: Source, path: KeyPath, value: object) -> object:
+def content(source: DocumentSource, path: KeyPath, value: object) -> object:
     """A text, or the items of a list or a mapping, which may be any plain data."""
     if isinstance(value, Mapping):
         return {str(key): item(source, (*path, key), inner) for key, inner in value.items()}
@@ -156,7 +158,7 @@ def content(source: Source, path: KeyPath, value: object) -> object:
     return text(source, path, value)
 
 
-def item(source: Source, path: KeyPath, value: object) -> object:
+def item(source: DocumentSource, path: KeyPath, value: object) -> object:
     """Plain data, as JSON has it; numbers with their decimals as they were written."""
     if isinstance(value, Mapping):
         return {str(key): item(source, (*path, key), inner) for key, inner in value.items()}
@@ -166,17 +168,19 @@ def item(source: Source, path: KeyPath, value: object) -> object:
         return value
     if isinstance(value, float | Decimal):
         if not Decimal(value).is_finite():
-            raise source.error(Code.BAD_VALUE, path, f"must be a finite number, not {described(value)}.")
+            raise source.error(
+                DocumentCode.BAD_VALUE, path, f"must be a finite number, not {described(value)}."
+            )
         return float(value)
     return text(source, path, value)
 
 
 def optional(
-    check: Callable[[Source, KeyPath, object], str],
-) -> Callable[[Source, KeyPath, object], str | None]:
+    check: Callable[[DocumentSource, KeyPath, object], str],
+) -> Callable[[DocumentSource, KeyPath, object], str | None]:
     """As ``check``, but null stands for none."""
 
-    def checked(source: Source, path: KeyPath, value: object) -> str | None:
+    def checked(source: DocumentSource, path: KeyPath, value: object) -> str | None:
         return None if value is None else check(source, path, value)
 
     return checked
@@ -202,7 +206,7 @@ def plain(value: object) -> str:
     return written if len(written) <= _MOST_SHOWN else f"{written[:_MOST_SHOWN]}..."
 
 
-def _whole_number(source: Source, path: KeyPath, value: object, least: int) -> int:
+def _whole_number(source: DocumentSource, path: KeyPath, value: object, least: int) -> int:
     """A whole number of at least ``least``. 8000.0 is whole too, as JSON Schema has it."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         _wrong_type(source, path, value, "a whole number")
@@ -211,14 +215,16 @@ def _whole_number(source: Source, path: KeyPath, value: object, least: int) -> i
         _wrong_type(source, path, value, "a whole number")
     if (isinstance(exact, Decimal) and exact.is_nan()) or not least <= exact <= MAX_INTEGER:
         message = f"must be a whole number from {least} to {MAX_INTEGER}, not {described(value)}."
-        raise source.error(Code.BAD_VALUE, path, message)
+        raise source.error(DocumentCode.BAD_VALUE, path, message)
     return int(exact)
 
 
-def _wrong_type(source: Source, path: KeyPath, value: object, expected: str, hint: str = "") -> NoReturn:
+def _wrong_type(
+    source: DocumentSource, path: KeyPath, value: object, expected: str, hint: str = ""
+) -> NoReturn:
     subject = "" if path else "the document "
     message = f"{subject}must be {expected}, not {described(value)}.{hint}"
-    raise source.error(Code.WRONG_TYPE, path, message, expected=expected)
+    raise source.error(DocumentCode.WRONG_TYPE, path, message, expected=expected)
 
 
 _WORDS: tuple[tuple[type | tuple[type, ...], Callable[[Any], str]], ...] = (

@@ -1,7 +1,7 @@
 """The Token Box Model: sections laid out into a budget.
 
 The steps are those of the FACET Token Box Model, as stated in docs/layout.md. The engine sees boxes (their
-constraints) and a :class:`Whole` (what would be emitted now, which it can ask for its size and change);
+constraints) and a :class:`LayoutWhole` (what would be emitted now, which it can ask for its size and change);
 it never sees a text.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import lcm
 from typing import TYPE_CHECKING, Protocol
 
-from tokenbox.engine.result import Action, Drops, Log, Reason, Step
+from tokenbox.engine.result import Action, Drops, Reason, Step, StepLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -39,7 +39,7 @@ class Box(Weights, Protocol):
     def min(self) -> int: ...
 
 
-class Whole(Protocol):
+class LayoutWhole(Protocol):
     """The emitted whole, as it stands. All figures are tokens; ``i`` is a section's index.
 
     ``total`` is the count of the whole that would be emitted now, not a sum of parts.
@@ -109,7 +109,9 @@ class Whole(Protocol):
     def revert(self, i: int, state: State) -> None: ...
 
 
-def lay_out(boxes: Sequence[Box], budget: int, whole: Whole, *, reclaim: bool = False) -> tuple[int, Log]:
+def lay_out(
+    boxes: Sequence[Box], budget: int, whole: LayoutWhole, *, reclaim: bool = False
+) -> tuple[int, StepLog]:
     """Fit ``whole`` into ``budget`` tokens. Returns the fixed load and the steps taken, in order.
 
     Raises what ``whole.overflow`` makes (``ContextCriticalOverflow``) if the critical sections alone are
@@ -117,14 +119,14 @@ def lay_out(boxes: Sequence[Box], budget: int, whole: Whole, *, reclaim: bool = 
     """
     fixed_load = check_fixed_load(boxes, budget, whole)
     if whole.total <= budget:
-        return fixed_load, Log(Drops(), expand(boxes, budget, whole))
+        return fixed_load, StepLog(Drops(), expand(boxes, budget, whole))
     drops, steps = compress(boxes, budget, whole)
     if reclaim:
-        steps += reclaim_lost(boxes, budget, whole, Log(drops, steps))
-    return fixed_load, Log(drops, steps)
+        steps += reclaim_lost(boxes, budget, whole, StepLog(drops, steps))
+    return fixed_load, StepLog(drops, steps)
 
 
-def check_fixed_load(boxes: Sequence[Weights], budget: int, whole: Whole) -> int:
+def check_fixed_load(boxes: Sequence[Weights], budget: int, whole: LayoutWhole) -> int:
     """Steps 1 and 2: the critical sections alone must fit; what they leave is the free space."""
     critical = [i for i, box in enumerate(boxes) if not box.shrink]
     fixed_load = whole.total_of(critical)
@@ -134,7 +136,10 @@ def check_fixed_load(boxes: Sequence[Weights], budget: int, whole: Whole) -> int
 
 
 def expand(
-    boxes: Sequence[Weights], budget: int, whole: Whole, ceiling: Callable[[int], int | None] = lambda _: None
+    boxes: Sequence[Weights],
+    budget: int,
+    whole: LayoutWhole,
+    ceiling: Callable[[int], int | None] = lambda _: None,
 ) -> list[Step]:
     """Step 3: offer what is left over, in proportion to ``grow``, until a round changes nothing."""
     steps: list[Step] = []
@@ -185,7 +190,7 @@ def compression_order(boxes: Sequence[Box]) -> list[int]:
     return order
 
 
-def compress(boxes: Sequence[Box], budget: int, whole: Whole) -> tuple[Drops, list[Step]]:
+def compress(boxes: Sequence[Box], budget: int, whole: LayoutWhole) -> tuple[Drops, list[Step]]:
     """Step 4: visit flexible sections in order until the whole fits.
 
     A section without which the whole is still over cannot be saved by its strategy or by a cut, so it is
@@ -203,7 +208,7 @@ def compress(boxes: Sequence[Box], budget: int, whole: Whole) -> tuple[Drops, li
     return drops, []
 
 
-def shrink_section(i: int, boxes: Sequence[Box], budget: int, whole: Whole) -> list[Step]:
+def shrink_section(i: int, boxes: Sequence[Box], budget: int, whole: LayoutWhole) -> list[Step]:
     """Steps 4a to 4c for one section: its strategy, then a cut, then drop it."""
     steps: list[Step] = []
     before, over = whole.size(i), whole.total - budget
@@ -214,7 +219,7 @@ def shrink_section(i: int, boxes: Sequence[Box], budget: int, whole: Whole) -> l
     return steps
 
 
-def cut_or_drop(i: int, floor: int, budget: int, whole: Whole) -> Step:
+def cut_or_drop(i: int, floor: int, budget: int, whole: LayoutWhole) -> Step:
     """Steps 4b and 4c: the longest cut of at most ``max(min, size - deficit)``, else drop.
 
     A cut changes what the section's end merges into, so the whole may still be over by what its
@@ -237,7 +242,7 @@ def cut_or_drop(i: int, floor: int, budget: int, whole: Whole) -> Step:
     return Step(i, Action.DROP, reason, before, 0, over, limit)
 
 
-def reclaim_lost(boxes: Sequence[Box], budget: int, whole: Whole, lost: Sequence[Step]) -> list[Step]:
+def reclaim_lost(boxes: Sequence[Box], budget: int, whole: LayoutWhole, lost: Sequence[Step]) -> list[Step]:
     """Option ``reclaim``: in reverse order of loss, give back what now fits."""
     steps: list[Step] = []
     last_action = {step.section: step.action for step in lost}
@@ -250,7 +255,7 @@ def reclaim_lost(boxes: Sequence[Box], budget: int, whole: Whole, lost: Sequence
     return steps
 
 
-def give_back(i: int, at_least: int, budget: int, whole: Whole, *, partly: bool) -> list[Step]:
+def give_back(i: int, at_least: int, budget: int, whole: LayoutWhole, *, partly: bool) -> list[Step]:
     """The whole section; if ``partly``, else its strategy's result or a longer cut of ``at_least`` tokens."""
     room, now, before = budget - whole.total, whole.state(i), whole.size(i)
     whole.restore(i)

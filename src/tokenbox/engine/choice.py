@@ -28,7 +28,7 @@ class Upgrade(NamedTuple):
     form: int = 0
 
 
-class Whole(Protocol):
+class ChoiceWhole(Protocol):
     """What would be emitted, as it stands."""
 
     def at_least(self, upgrade: Upgrade, /) -> int:
@@ -62,7 +62,7 @@ class Choice:
         return 0 if self.bound <= self.worth else (self.bound - self.worth) * 1000 // self.bound
 
 
-def choose(upgrades: Iterable[Upgrade], room: int, whole: Whole) -> Choice:
+def choose(upgrades: Iterable[Upgrade], room: int, whole: ChoiceWhole) -> Choice:
     """Take upgrades until nothing that is left fits into ``room`` tokens."""
     taken: list[Upgrade] = []
     asked: list[tuple[int, int]] = []

@@ -12,14 +12,14 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.engine import box
-from tokenbox.engine.result import Action, Drops, Log, Reason, Step
+from tokenbox.engine.result import Action, Drops, Reason, Step, StepLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from fractions import Fraction
 
 
-class Box(NamedTuple):
+class DegradeBox(NamedTuple):
     """The constraints of one section. ``shrink == 0`` makes it critical.
 
     ``priority``: that of its outermost group first, its own last. ``groups``: all groups it is in. ``unit``:
@@ -35,7 +35,7 @@ class Box(NamedTuple):
     unit: int
 
 
-class Group(NamedTuple):
+class GroupBounds(NamedTuple):
     """Bounds that sections have in common. A group comes after the groups inside it."""
 
     min: int
@@ -51,7 +51,9 @@ class Scope(NamedTuple):
     why_dropped: Reason
 
 
-def lay_out(boxes: Sequence[Box], groups: Sequence[Group], budget: int, whole: box.Whole) -> tuple[int, Log]:
+def lay_out(
+    boxes: Sequence[DegradeBox], groups: Sequence[GroupBounds], budget: int, whole: box.LayoutWhole
+) -> tuple[int, StepLog]:
     """Fit ``whole`` into ``budget`` tokens. Returns the fixed load and the steps taken, in order.
 
     Raises what ``whole.overflow`` makes (``ContextCriticalOverflow``) if the critical sections alone are
@@ -66,13 +68,15 @@ def lay_out(boxes: Sequence[Box], groups: Sequence[Group], budget: int, whole: b
     passes.reclaim()
     if everything_fits:
         passes.expand()
-    return fixed_load, Log(Drops(), passes.steps)
+    return fixed_load, StepLog(Drops(), passes.steps)
 
 
 class Passes:
     """The passes over one whole, the steps taken, and what was lost in each of them."""
 
-    def __init__(self, boxes: Sequence[Box], groups: Sequence[Group], budget: int, whole: box.Whole) -> None:
+    def __init__(
+        self, boxes: Sequence[DegradeBox], groups: Sequence[GroupBounds], budget: int, whole: box.LayoutWhole
+    ) -> None:
         self.boxes, self.groups, self.budget, self.whole = boxes, groups, budget, whole
         self.steps: list[Step] = []
         self.lost: list[tuple[int, ...]] = []

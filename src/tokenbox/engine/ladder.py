@@ -1,7 +1,7 @@
 """The priority ladder: blocks laid out into a budget (LCP SPEC_08, as docs/blocks.md states it).
 
-The engine sees the class of each block and a :class:`Whole`, which it can ask what it counts now and change;
-it never sees a text. Every test is one of the whole that would be emitted now.
+The engine sees the class of each block and a :class:`LadderWhole`, which it can ask what it counts now and
+change; it never sees a text. Every test is one of the whole that would be emitted now.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class LadderStep(NamedTuple):
         )
 
 
-class Whole(Protocol):
+class LadderWhole(Protocol):
     """What would be emitted, as it stands. All figures are tokens; ``i`` is a block's index."""
 
     @property
@@ -137,7 +137,7 @@ class Climb:
     ``forms`` and ``steps`` are its result. ``limit``: what the whole may count.
     """
 
-    def __init__(self, priorities: Sequence[int], budget: int, whole: Whole) -> None:
+    def __init__(self, priorities: Sequence[int], budget: int, whole: LadderWhole) -> None:
         self.priorities = priorities
         self.budget = budget
         self.limit = budget

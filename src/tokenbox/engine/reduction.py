@@ -24,18 +24,30 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tokenbox.engine.low_water import freed, halvings, halvings_to_free, margin, to_free
-from tokenbox.engine.window import LEAST_CUT, Action, Change, Kind, Plan, Reason, Reduce, Step, WholeOrNothing
+from tokenbox.engine.window import (
+    LEAST_CUT,
+    EvictionPlan,
+    ItemKind,
+    PlannedChange,
+    Reduce,
+    WholeOrNothing,
+    WindowAction,
+    WindowReason,
+    WindowStep,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from fractions import Fraction
 
-    from tokenbox.engine.window import Limits, Measure, Unit, Window
+    from tokenbox.engine.window import Measure, Unit, Window, WindowLimits
 
 _EXCHANGES = frozenset((Reduce.EXCHANGES,))
 
 
-def plan(window: Window, limits: Limits, measure: Measure | None = None, extra: int = 0) -> Plan:
+def plan(
+    window: Window, limits: WindowLimits, measure: Measure | None = None, extra: int = 0
+) -> EvictionPlan:
     """What to change so that the limits hold; ``plan.total`` is over the budget where they cannot.
 
     ``extra``: tokens by which the whole is known to be larger than the sizes add up to.
@@ -43,12 +55,12 @@ def plan(window: Window, limits: Limits, measure: Measure | None = None, extra: 
     return _Planning(window, limits, WholeOrNothing() if measure is None else measure, extra).run()
 
 
-def least(window: Window, limits: Limits, measure: Measure | None = None) -> Plan:
+def least(window: Window, limits: WindowLimits, measure: Measure | None = None) -> EvictionPlan:
     """The smallest that the window can be made by the steps that are allowed: the least budget that holds."""
     return _Planning(window, limits, WholeOrNothing() if measure is None else measure, 0).run_down()
 
 
-def enforce(window: Window, limits: Limits, measure: Measure | None = None) -> list[Step]:
+def enforce(window: Window, limits: WindowLimits, measure: Measure | None = None) -> list[WindowStep]:
     """Plan, and make the changes: the steps."""
     made = plan(window, limits, measure)
     window.commit(made)
@@ -58,17 +70,17 @@ def enforce(window: Window, limits: Limits, measure: Measure | None = None) -> l
 class _Planning:
     """One plan as it is made."""
 
-    def __init__(self, window: Window, limits: Limits, measure: Measure, extra: int) -> None:
+    def __init__(self, window: Window, limits: WindowLimits, measure: Measure, extra: int) -> None:
         self._window, self._limits, self._measure = window, limits, measure
-        self._plan = Plan(window.total + extra)
+        self._plan = EvictionPlan(window.total + extra)
         self._gone: set[int] = set()
         self._exchanges = window.exchanges
         self._in_steps = limits.eagerness is not None or limits.mark != limits.budget
-        self._done: list[Change] = []
+        self._done: list[PlannedChange] = []
         self._whole = 0
         """What the window would count if no budget had ever been enforced."""
 
-    def run(self) -> Plan:
+    def run(self) -> EvictionPlan:
         limits, budget = self._limits, self._limits.budget
         self._let_the_unsendable_leave()
         turns_won = self._win_exchanges()
@@ -81,7 +93,7 @@ class _Planning:
             if self._in_steps:
                 self._reduce_in_steps(budget)
             else:
-                self._reduce(budget, Reason.OVER)
+                self._reduce(budget, WindowReason.OVER)
             if self._plan.total > budget:
                 return without_budget
             if over and not self._in_steps:
@@ -91,15 +103,15 @@ class _Planning:
         self._plan.freed = before - self._plan.total
         return self._plan
 
-    def run_down(self) -> Plan:
+    def run_down(self) -> EvictionPlan:
         self._let_the_unsendable_leave()
         unit = self._window.open_round
         if unit is not None and Reduce.SHORTEN_LAST in self._limits.steps:
             sizes = {number: self._window.size(number) for number in unit.results}
             cut = self._cut_to(sizes, LEAST_CUT * len(sizes))
             if cut:
-                self._shorten_to(cut, Action.CUT, Reason.OPEN_ROUND, 0, 0)
-        self._reduce(-1 - self._plan.total, Reason.OVER)
+                self._shorten_to(cut, WindowAction.CUT, WindowReason.OPEN_ROUND, 0, 0)
+        self._reduce(-1 - self._plan.total, WindowReason.OVER)
         return self._plan
 
     # The steps --------------------------------------------------------------------------------------------
@@ -107,7 +119,7 @@ class _Planning:
     def _let_the_unsendable_leave(self) -> None:
         for unit in self._window.unsendable:
             if not unit.gone and unit.first not in self._gone:
-                self._evict([unit], Reason.UNSENDABLE, 0, 0)
+                self._evict([unit], WindowReason.UNSENDABLE, 0, 0)
 
     def _win_exchanges(self) -> bool:
         """Let the oldest exchanges leave while there are too many: whether any did."""
@@ -116,7 +128,7 @@ class _Planning:
             for units in self._window.leaving(_EXCHANGES, self._gone):
                 if self._exchanges <= most:
                     break
-                self._evict(units, Reason.TURNS, self._exchanges - most, most)
+                self._evict(units, WindowReason.TURNS, self._exchanges - most, most)
         return self._exchanges < before
 
     def _open_round_fits(self, budget: int) -> bool:
@@ -139,7 +151,7 @@ class _Planning:
         for share in (room // 2, room) if others else (room,):
             cut = self._cut_to(sizes, share)
             if cut:
-                self._shorten_to(cut, Action.CUT, Reason.OPEN_ROUND, over, budget)
+                self._shorten_to(cut, WindowAction.CUT, WindowReason.OPEN_ROUND, over, budget)
                 return True
         return False
 
@@ -154,7 +166,7 @@ class _Planning:
         cut = {number: size for number, size in found.items() if size is not None}
         return cut if len(cut) == len(found) else {}
 
-    def _reduce(self, target: int, reason: Reason) -> None:
+    def _reduce(self, target: int, reason: WindowReason) -> None:
         """Mask, cut, and let rounds and exchanges leave until the total is at most ``target``."""
         for change in self._changes(target, reason):
             if self._plan.total <= target:
@@ -173,7 +185,7 @@ class _Planning:
         ahead = [*self._window.ahead, *self._looked_ahead(whole - freed(whole, budget, 1))]
         while self._plan.total > target:
             if not ahead:  # one step of the whole budget is longer than what is looked ahead
-                self._reduce(target, Reason.AHEAD)
+                self._reduce(target, WindowReason.AHEAD)
                 break
             if self._part_of(ahead[0], target, budget):
                 break
@@ -186,28 +198,28 @@ class _Planning:
             return halvings(budget - limits.mark, budget)
         return halvings_to_free(budget - self._suggested_mark(limits.eagerness), budget)
 
-    def _looked_ahead(self, target: int) -> list[Change]:
+    def _looked_ahead(self, target: int) -> list[PlannedChange]:
         """What follows once all that is known to follow is done, down to ``target``."""
         there = _Planning(self._window, self._limits, self._measure, 0)
         there._plan, there._gone, there._exchanges = self._copy(), set(self._gone), self._exchanges
         for change in self._window.ahead:
             there._do(change, target, target)
         there._done.clear()
-        there._reduce(target, Reason.AHEAD)
+        there._reduce(target, WindowReason.AHEAD)
         return there._done
 
-    def _do(self, change: Change, target: int, budget: int) -> None:
+    def _do(self, change: PlannedChange, target: int, budget: int) -> None:
         """Make a change that was worked out before, as far as it can still be made."""
-        if change.action is Action.EVICT:
+        if change.action is WindowAction.EVICT:
             units = [u for u in change.units if self._window.is_free(u) and u.first not in self._gone]
             if units:
                 self._evict(units, *self._why(target, budget))
         elif sizes := {n: size for n, size in change.sizes.items() if self._can_become(n, size)}:
             self._shorten_to(sizes, change.action, *self._why(target, budget))
 
-    def _part_of(self, change: Change, target: int, budget: int) -> bool:
+    def _part_of(self, change: PlannedChange, target: int, budget: int) -> bool:
         """Whether a cut of the result that is to be masked next was enough; it is masked later."""
-        if change.action is not Action.MASK or Reduce.CUT not in self._limits.steps:
+        if change.action is not WindowAction.MASK or Reduce.CUT not in self._limits.steps:
             return False
         ((number, masked),) = change.sizes.items()
         if not self._can_become(number, masked):
@@ -217,35 +229,35 @@ class _Planning:
         cut = self._measure.cut(number, at_most) if max(masked + 1, LEAST_CUT) <= at_most < size else None
         if cut is None or not masked < cut <= at_most:
             return False
-        self._shorten_to({number: cut}, Action.CUT, *self._why(target, budget))
+        self._shorten_to({number: cut}, WindowAction.CUT, *self._why(target, budget))
         return True
 
-    def _why(self, target: int, budget: int) -> tuple[Reason, int, int]:
+    def _why(self, target: int, budget: int) -> tuple[WindowReason, int, int]:
         total = self._plan.total
         if total > budget:
-            return Reason.OVER, total - budget, budget
-        return Reason.AHEAD, total - target, target
+            return WindowReason.OVER, total - budget, budget
+        return WindowReason.AHEAD, total - target, target
 
     def _can_become(self, number: int, size: int) -> bool:
         return number in self._window and self._may_shorten(number) and size < self._size_of(number)
 
     def _go_on_to(self, mark: int) -> None:
         """Make the window smaller until it is nearest to ``mark``; of two states as near, keep more."""
-        for change in self._changes(mark, Reason.AHEAD):
+        for change in self._changes(mark, WindowReason.AHEAD):
             before = self._copy()
             change()
             if before.total - mark <= mark - self._plan.total:
                 self._plan = before
                 return
 
-    def _changes(self, target: int, reason: Reason) -> Iterator[Callable[[], None]]:
+    def _changes(self, target: int, reason: WindowReason) -> Iterator[Callable[[], None]]:
         """Single changes, in order. Each is worked out when it is made."""
         for number, action in self._shortenings():
             yield partial(self._shorten, number, action, target, reason)
         for units in self._window.leaving(self._limits.steps, self._gone):
             yield partial(self._evict, units, reason, self._plan.total - target, target)
 
-    def _shortenings(self) -> Iterator[tuple[int, Action]]:
+    def _shortenings(self) -> Iterator[tuple[int, WindowAction]]:
         """Results, and what may be done to them, in order."""
         window, steps = self._window, self._limits.steps
         if steps.isdisjoint((Reduce.MASK, Reduce.CUT)):
@@ -256,34 +268,34 @@ class _Planning:
         unread = 0 if window.open_round is None else len(window.open_round.results)
         kept = max(0, self._limits.keep_results - unread) if Reduce.MASK in steps else len(results)
         old, new = results[: max(0, len(results) - kept)], results[max(0, len(results) - kept) :]
-        yield from ((number, Action.MASK) for number in old)
+        yield from ((number, WindowAction.MASK) for number in old)
         if Reduce.CUT in steps:
-            yield from ((number, Action.CUT) for number in new)
+            yield from ((number, WindowAction.CUT) for number in new)
         if Reduce.MASK in steps:
-            yield from ((number, Action.MASK) for number in new)
+            yield from ((number, WindowAction.MASK) for number in new)
 
     def _is_whole(self, number: int) -> bool:
         """Whether it is not masked, as planned so far."""
         planned = self._plan.sizes.get(number)
-        return planned is None or planned[0] is not Action.MASK
+        return planned is None or planned[0] is not WindowAction.MASK
 
     def _may_shorten(self, number: int) -> bool:
         unit = self._window.units[number]
         return not unit.pinned and unit.first not in self._gone
 
-    def _shorten(self, number: int, action: Action, target: int, reason: Reason) -> None:
+    def _shorten(self, number: int, action: WindowAction, target: int, reason: WindowReason) -> None:
         """Cut out no more than what is over, where that leaves enough to be of use; else as ``action``."""
         size, over = self._size_of(number), self._plan.total - target
-        at_most = max(size - over, LEAST_CUT) if action is Action.CUT else size - over
+        at_most = max(size - over, LEAST_CUT) if action is WindowAction.CUT else size - over
         if Reduce.CUT in self._limits.steps and LEAST_CUT <= at_most < size:
             cut = self._measure.cut(number, at_most)
             if cut is not None and cut < size:
-                self._shorten_to({number: cut}, Action.CUT, reason, over, target)
+                self._shorten_to({number: cut}, WindowAction.CUT, reason, over, target)
                 return
-        if action is Action.MASK:
+        if action is WindowAction.MASK:
             masked = self._measure.masked(number)
             if masked is not None and masked < size:
-                self._shorten_to({number: masked}, Action.MASK, reason, over, target)
+                self._shorten_to({number: masked}, WindowAction.MASK, reason, over, target)
 
     def _suggested_mark(self, eagerness: Fraction) -> int:
         """Where a change is to end, by what the window shows."""
@@ -305,43 +317,43 @@ class _Planning:
                 return
             if full - size <= free:
                 if full > size:
-                    self._shorten_to({number: full}, Action.RESTORE, Reason.ROOM, free, budget)
+                    self._shorten_to({number: full}, WindowAction.RESTORE, WindowReason.ROOM, free, budget)
             elif Reduce.CUT in self._limits.steps and size + free >= LEAST_CUT:
                 cut = self._measure.cut(number, size + free)
                 if cut is not None and cut > size:
-                    self._shorten_to({number: cut}, Action.CUT, Reason.ROOM, free, budget)
+                    self._shorten_to({number: cut}, WindowAction.CUT, WindowReason.ROOM, free, budget)
 
     # What a step does -------------------------------------------------------------------------------------
 
-    def _evict(self, units: Sequence[Unit], reason: Reason, over: int, limit: int) -> None:
+    def _evict(self, units: Sequence[Unit], reason: WindowReason, over: int, limit: int) -> None:
         plan, before = self._plan, self._plan.total
         numbers = tuple(sorted(number for unit in units for number in unit.members))
         plan.total -= sum(map(self._size_of, numbers))
         plan.gone += units
         self._gone.update(unit.first for unit in units)
-        self._exchanges -= sum(unit.kind is Kind.USER for unit in units)
+        self._exchanges -= sum(unit.kind is ItemKind.USER for unit in units)
         for number in numbers:
             plan.sizes.pop(number, None)
-        self._done.append(Change(Action.EVICT, tuple(units)))
-        plan.steps.append(Step(numbers, reason, before, plan.total, over, limit))
+        self._done.append(PlannedChange(WindowAction.EVICT, tuple(units)))
+        plan.steps.append(WindowStep(numbers, reason, before, plan.total, over, limit))
 
     def _shorten_to(
-        self, sizes: dict[int, int], action: Action, reason: Reason, over: int, limit: int
+        self, sizes: dict[int, int], action: WindowAction, reason: WindowReason, over: int, limit: int
     ) -> None:
         plan, before = self._plan, self._plan.total
         for number, size in sizes.items():
             plan.total += size - self._size_of(number)
             plan.sizes[number] = action, size
-        self._done.append(Change(action, (), sizes))
-        plan.steps.append(Step(tuple(sizes), reason, before, plan.total, over, limit, action))
+        self._done.append(PlannedChange(action, (), sizes))
+        plan.steps.append(WindowStep(tuple(sizes), reason, before, plan.total, over, limit, action))
 
     def _size_of(self, number: int) -> int:
         planned = self._plan.sizes.get(number)
         return self._window.size(number) if planned is None else planned[1]
 
-    def _copy(self) -> Plan:
+    def _copy(self) -> EvictionPlan:
         plan = self._plan
-        return Plan(plan.total, list(plan.steps), list(plan.gone), dict(plan.sizes), plan.ahead)
+        return EvictionPlan(plan.total, list(plan.steps), list(plan.gone), dict(plan.sizes), plan.ahead)
 
 
 def _water_level(sizes: Sequence[int], room: int) -> int:

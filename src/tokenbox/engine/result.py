@@ -91,7 +91,7 @@ class Drops(NamedTuple):
         return map(Step, self.sections, repeat(Action.DROP), why, self.sizes, repeat(0), self.overs)
 
 
-class Log(Sequence[Step]):
+class StepLog(Sequence[Step]):
     """The steps of a layout, in order.
 
     A layout may drop a hundred thousand sections and nobody ask why, so those steps are made when they are
@@ -123,6 +123,6 @@ class Log(Sequence[Step]):
         return self._steps()[place]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Log) and self._steps() == other._steps()
+        return isinstance(other, StepLog) and self._steps() == other._steps()
 
     __hash__ = None  # type: ignore[assignment]  # like a list

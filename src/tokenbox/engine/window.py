@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
 
-class Kind(Enum):
+class ItemKind(Enum):
     """What an item is to the window."""
 
     FIXED = "fixed"  # a system or developer message: not part of the window
@@ -48,7 +48,7 @@ LEAST_CUT: Final = 64
 """Tokens that a result keeps at least when its middle is cut out; below that it is masked."""
 
 
-class Action(StrEnum):
+class WindowAction(StrEnum):
     """What a step did to its items."""
 
     EVICT = "evict"
@@ -57,7 +57,7 @@ class Action(StrEnum):
     RESTORE = "restore"
 
 
-class Reason(StrEnum):
+class WindowReason(StrEnum):
     """Why a step was taken. The value is the template of the sentence shown to a person."""
 
     UNSENDABLE = "no server takes a tool call without its results, or a result without its call"
@@ -71,19 +71,19 @@ class Reason(StrEnum):
     ROOM = "what left made more room than was needed: {over} tokens of {limit} were free"
 
 
-class Step(NamedTuple):
+class WindowStep(NamedTuple):
     """One change: which items it was done to and why; the total before and after it, in tokens.
 
     ``over`` is by how much ``limit`` was passed: in exchanges for ``TURNS``, else in tokens.
     """
 
     messages: tuple[int, ...]
-    reason: Reason
+    reason: WindowReason
     before: int
     after: int
     over: int = 0
     limit: int = 0
-    action: Action = Action.EVICT
+    action: WindowAction = WindowAction.EVICT
 
     @property
     def why(self) -> str:
@@ -100,7 +100,7 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class WindowLimits:
     """At most ``max_turns`` exchanges and ``budget`` tokens; None is no such limit.
 
     Once over the budget, the window is made smaller until the total is about ``mark``, the low-water mark, in
@@ -142,7 +142,7 @@ class WholeOrNothing:
 class Unit:
     """What stays or leaves together: one item, or a tool call with all its results."""
 
-    kind: Kind
+    kind: ItemKind
     members: list[int]
     size: int
     exchange: int = -1
@@ -157,23 +157,23 @@ class Unit:
 
 
 @dataclass(slots=True, eq=False)
-class Exchange:
+class WindowExchange:
     """A user message and all that follows it, up to the next. Only the first may lack the user message."""
 
     units: list[Unit] = field(default_factory=list)
     here: int = 0
 
 
-class Change(NamedTuple):
+class PlannedChange(NamedTuple):
     """One thing that is to happen later: these units leave, or these results get these sizes."""
 
-    action: Action
+    action: WindowAction
     units: tuple[Unit, ...] = ()
     sizes: Mapping[int, int] = MappingProxyType({})
 
 
 @dataclass(slots=True)
-class Plan:
+class EvictionPlan:
     """Changes that were worked out and not made. ``sizes`` are those of the items that change or come back.
 
     ``total`` is what the window would count then; ``ahead`` what is to happen after that, if that is known;
@@ -181,10 +181,10 @@ class Plan:
     """
 
     total: int
-    steps: list[Step] = field(default_factory=list)
+    steps: list[WindowStep] = field(default_factory=list)
     gone: list[Unit] = field(default_factory=list)
-    sizes: dict[int, tuple[Action, int]] = field(default_factory=dict)
-    ahead: list[Change] | None = None
+    sizes: dict[int, tuple[WindowAction, int]] = field(default_factory=dict)
+    ahead: list[PlannedChange] | None = None
     freed: int = 0
 
     @property
@@ -208,13 +208,13 @@ class Window:
         self._sum = 0
         self.fixed = 0
         self.freed = 0
-        self.ahead: list[Change] = []
+        self.ahead: list[PlannedChange] = []
         self.units: dict[int, Unit] = {}
         self.sizes: dict[int, int] = {}
         self.full: dict[int, int] = {}  # sizes, before they were reduced, of the results that are
         self.pins: dict[int, Unit] = {}
         self.unsendable: list[Unit] = []
-        self.queue: OrderedDict[int, Exchange] = OrderedDict()
+        self.queue: OrderedDict[int, WindowExchange] = OrderedDict()
         self.open_round: Unit | None = None
         # Of rounds that were answered: the results that are not masked, and the rounds.
         self.results: OrderedDict[int, None] = OrderedDict()
@@ -237,7 +237,7 @@ class Window:
     # What comes and goes by the caller's wish -------------------------------------------------------------
 
     def append(
-        self, kind: Kind, size: int, *, calls: int = 0, call: int | None = None, answers: int = 1
+        self, kind: ItemKind, size: int, *, calls: int = 0, call: int | None = None, answers: int = 1
     ) -> int:
         """Take in an item: its number. It waits for as many results as it makes ``calls``.
 
@@ -264,28 +264,28 @@ class Window:
 
     def _place(self, unit: Unit) -> None:
         kind = unit.kind
-        if kind is Kind.FIXED:
+        if kind is ItemKind.FIXED:
             self.fixed += unit.size
-        elif kind is Kind.STRAY:
+        elif kind is ItemKind.STRAY:
             self.unsendable.append(unit)
         else:
-            if kind is not Kind.USER:
+            if kind is not ItemKind.USER:
                 self.answers += 1
                 self._close_round()
-            if kind is Kind.USER or not self.queue:
+            if kind is ItemKind.USER or not self.queue:
                 self._begin_exchange(unit.first)
-            self.exchanges += kind is Kind.USER
+            self.exchanges += kind is ItemKind.USER
             unit.exchange = next(reversed(self.queue))
             last = self.queue[unit.exchange]
             last.units.append(unit)
             last.here += 1
-            if kind is Kind.CALL:
+            if kind is ItemKind.CALL:
                 self.open_round = unit
 
     def _begin_exchange(self, number: int) -> None:
         if self.queue and not self.queue[last := next(reversed(self.queue))].here:
             del self.queue[last]
-        self.queue[number] = Exchange()
+        self.queue[number] = WindowExchange()
 
     def _close_round(self) -> None:
         """The assistant spoke: it has read the results of the round before."""
@@ -304,7 +304,7 @@ class Window:
         unit.size += by
         self.sizes[number] += by
         self._sum += by
-        if unit.kind is Kind.FIXED:
+        if unit.kind is ItemKind.FIXED:
             self.fixed += by
 
     def change_full(self, number: int, size: int) -> None:
@@ -348,7 +348,7 @@ class Window:
 
     # What the limits ask for ------------------------------------------------------------------------------
 
-    def commit(self, plan: Plan) -> None:
+    def commit(self, plan: EvictionPlan) -> None:
         """Make the changes of a plan that was made of this window as it is."""
         for number, (action, size) in plan.sizes.items():
             self._resize(number, action, size)
@@ -368,12 +368,12 @@ class Window:
 
     def _staying(self) -> Iterable[Unit]:
         """Each unit but the fixed ones that may not leave."""
-        found = {unit.first: unit for unit in self.pins.values() if unit.kind is not Kind.FIXED}
+        found = {unit.first: unit for unit in self.pins.values() if unit.kind is not ItemKind.FIXED}
         if self.open_round is not None and not self.open_round.gone:
             found[self.open_round.first] = self.open_round
         if self.queue:
             last = self.queue[next(reversed(self.queue))]
-            found |= {u.first: u for u in last.units if u.kind is not Kind.CALL and not u.gone}
+            found |= {u.first: u for u in last.units if u.kind is not ItemKind.CALL and not u.gone}
         return [unit for unit in found.values() if unit not in self.unsendable]
 
     def leaving(self, steps: frozenset[Reduce], gone: Container[int]) -> Iterator[list[Unit]]:
@@ -392,7 +392,7 @@ class Window:
         """What may leave by itself, in order: each round, and of each older exchange what is in no round."""
         found = [tuple(unit.members) for unit in self.rounds.values() if self.is_free(unit)]
         for exchange in islice(self.queue.values(), max(0, len(self.queue) - 1)):
-            core = [unit for unit in exchange.units if unit.kind is not Kind.CALL and self.is_free(unit)]
+            core = [unit for unit in exchange.units if unit.kind is not ItemKind.CALL and self.is_free(unit)]
             if core:
                 found.append(tuple(number for unit in core for number in unit.members))
         return sorted(found)
@@ -404,15 +404,15 @@ class Window:
     def is_free(self, unit: Unit) -> bool:
         return not unit.pinned and not unit.gone and unit is not self.open_round
 
-    def _resize(self, number: int, action: Action, size: int) -> None:
+    def _resize(self, number: int, action: WindowAction, size: int) -> None:
         before = self.sizes[number]
         self.full.setdefault(number, before)
         in_open_round = self.units[number] is self.open_round
-        if action is Action.MASK:
+        if action is WindowAction.MASK:
             self.results.pop(number, None)
         elif not in_open_round:
             self.results[number] = None
-        if action is Action.RESTORE:
+        if action is WindowAction.RESTORE:
             del self.full[number]
         self.change(number, size - before)
 
@@ -420,9 +420,9 @@ class Window:
         for unit in units:
             unit.gone = True
             self._sum -= unit.size
-            self.fixed -= unit.size if unit.kind is Kind.FIXED else 0
-            self.exchanges -= unit.kind is Kind.USER
-            self.answers -= unit.kind in (Kind.ANSWER, Kind.CALL)
+            self.fixed -= unit.size if unit.kind is ItemKind.FIXED else 0
+            self.exchanges -= unit.kind is ItemKind.USER
+            self.answers -= unit.kind in (ItemKind.ANSWER, ItemKind.CALL)
             for number in unit.members:
                 del self.units[number], self.sizes[number]
                 self.full.pop(number, None)

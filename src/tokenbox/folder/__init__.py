@@ -7,8 +7,17 @@ options; not on the file system, the clock, the environment or the working direc
 
 from tokenbox.folder.ahead import CountAhead
 from tokenbox.folder.notes import Note, NoteKind
-from tokenbox.folder.packing import LevelRule, Options, Order, Pack, PackedFile, as_blocks, pack_source, split
-from tokenbox.folder.presets import Purpose, Settings, settled, strips
+from tokenbox.folder.packing import (
+    FileOrder,
+    LevelRule,
+    PackedFile,
+    PackedFolder,
+    PackOptions,
+    as_blocks,
+    pack_source,
+    split,
+)
+from tokenbox.folder.presets import PackSettings, Purpose, settled, strips
 from tokenbox.folder.priorities import PriorityRule, parse_rule
 from tokenbox.folder.project import ProjectSettings
 from tokenbox.folder.remote import cloned, is_url
@@ -20,18 +29,18 @@ from tokenbox.folder.weighing import weigh
 __all__ = [
     "CountAhead",
     "File",
+    "FileOrder",
     "LevelRule",
     "Note",
     "NoteKind",
-    "Options",
-    "Order",
-    "Pack",
+    "PackOptions",
+    "PackSettings",
     "PackedFile",
+    "PackedFolder",
     "PathProblem",
     "PriorityRule",
     "ProjectSettings",
     "Purpose",
-    "Settings",
     "Source",
     "Strip",
     "Survey",

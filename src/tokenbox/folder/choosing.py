@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING
 from tokenbox.engine.choice import Choice, Upgrade, choose
 from tokenbox.folder.cutting import cut_all
 from tokenbox.render.registry import find_renderer
-from tokenbox.worth.documents import Span
+from tokenbox.worth.documents import PieceSpan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tokenbox.compose.counting import Counter
-    from tokenbox.folder.cutting import Cut
+    from tokenbox.folder.cutting import CutFile
     from tokenbox.folder.pieces import Piece
     from tokenbox.folder.source import File
     from tokenbox.tokenizers.cache import CountCache
     from tokenbox.worth.scorers import Worth
 
 
-class Form(IntEnum):
+class PieceForm(IntEnum):
     """How much of a piece is shown."""
 
     NOTHING = 0
@@ -59,14 +59,14 @@ _DELIMITER = "\n\n"
 
 
 @dataclass(slots=True)
-class Candidate:
+class CandidateFile:
     """A candidate file: its pieces, what each counts in each form, and the forms they have now."""
 
     file: File
-    cut: Cut
+    cut: CutFile
     frame: int
     full_price: int
-    forms: list[Form] = field(default_factory=list)
+    forms: list[PieceForm] = field(default_factory=list)
     price: int = 0
     outlined: int = 0
     part: tuple[int, int] | None = None
@@ -78,7 +78,7 @@ class Candidate:
 
     @property
     def is_full(self) -> bool:
-        return self.part is None and all(form is Form.FULL for form in self.forms)
+        return self.part is None and all(form is PieceForm.FULL for form in self.forms)
 
 
 class Board:
@@ -100,7 +100,7 @@ class Board:
         self._tokens = tokens
         self._counter = counter
         self._markup = find_renderer(mode)
-        self._candidates: dict[int, Candidate] = {}
+        self._candidates: dict[int, CandidateFile] = {}
         self._items: list[tuple[int, int]] = []
         self._first: dict[int, int] = {}
         self._texts: dict[tuple[int, int], int] = {}
@@ -121,14 +121,14 @@ class Board:
                 self._counter.small(numbered(file.text.decode(), 1)) if self._numbers else self._tokens[i]
             )
             full = self._framed(self._markup.full(block)._replace(body="")) + content
-            self._candidates[i] = Candidate(file, cut, frame, full, [Form.NOTHING] * len(cut.pieces))
+            self._candidates[i] = CandidateFile(file, cut, frame, full, [PieceForm.NOTHING] * len(cut.pieces))
             self._first[i] = len(self._items)
             self._items += [(i, p) for p in range(len(cut.pieces))]
 
     def reset(self) -> None:
         """Show nothing."""
         for candidate in self._candidates.values():
-            candidate.forms = [Form.NOTHING] * len(candidate.forms)
+            candidate.forms = [PieceForm.NOTHING] * len(candidate.forms)
             candidate.price = candidate.outlined = 0
             candidate.part = None
 
@@ -136,30 +136,30 @@ class Board:
         """Show these files in full, whatever else is shown; what they count."""
         total = 0
         for candidate in map(self.candidate, indices):
-            candidate.forms = [Form.FULL] * len(candidate.forms)
+            candidate.forms = [PieceForm.FULL] * len(candidate.forms)
             candidate.price = candidate.full_price
             total += candidate.price
         return total
 
     def upgrades(
-        self, worth: Worth, ranks: Sequence[int], depths: Depths, most: Sequence[Form]
+        self, worth: Worth, ranks: Sequence[int], depths: Depths, most: Sequence[PieceForm]
     ) -> list[Upgrade]:
         """Every form of every piece, with its worth, up to the best form that its file may have."""
         found = []
-        self._outlined_only = {i for i in self._candidates if most[i] is Form.OUTLINE}
+        self._outlined_only = {i for i in self._candidates if most[i] is PieceForm.OUTLINE}
         if len(self._worths) != len(self._items):
             cut = ((i, self._candidates[i].cut.pieces[p]) for i, p in self._items)
             self._worths = worth.pieces(
-                [(i, Span(p.start, p.end, p.first, p.last, p.names, p.within)) for i, p in cut]
+                [(i, PieceSpan(p.start, p.end, p.first, p.last, p.names, p.within)) for i, p in cut]
             )
         for i, candidate in self._candidates.items():
             worths = self._worths[self._first[i] : self._first[i] + len(candidate.cut.pieces)]
             best = max(worths, default=0)
             for p, value in enumerate(worths):
                 item = self._first[i] + p
-                if most[i] is Form.FULL:
-                    found.append(Upgrade(ranks[i], value * depths.body // 100, item, Form.FULL))
-                if candidate.cut.outlines[p] and most[i] is not Form.NOTHING:
+                if most[i] is PieceForm.FULL:
+                    found.append(Upgrade(ranks[i], value * depths.body // 100, item, PieceForm.FULL))
+                if candidate.cut.outlines[p] and most[i] is not PieceForm.NOTHING:
                     size = len(candidate.cut.outlines[p])
                     # Without a query breadth counts: a long outline is worth less than several short ones.
                     outlined = (
@@ -167,7 +167,7 @@ class Board:
                         if depths.of_shown_files
                         else value * _USUAL_OUTLINE // (_USUAL_OUTLINE + size)
                     )
-                    found.append(Upgrade(ranks[i], outlined * depths.outline // 100, item, Form.OUTLINE))
+                    found.append(Upgrade(ranks[i], outlined * depths.outline // 100, item, PieceForm.OUTLINE))
         return found
 
     def prepare(self, upgrades: Sequence[Upgrade], room: int) -> None:
@@ -177,7 +177,7 @@ class Board:
         for upgrade in sorted(upgrades, key=lambda u: (u.rank, -u.worth)):
             if size > 6 * room:
                 break
-            text = self._piece_text(upgrade.item, Form(upgrade.form))
+            text = self._piece_text(upgrade.item, PieceForm(upgrade.form))
             size += len(text)
             texts.append(text)
         self._counter.count_small(texts)
@@ -187,7 +187,7 @@ class Board:
     def at_least(self, upgrade: Upgrade) -> int:
         i, p = self._items[upgrade.item]
         candidate = self._candidates[i]
-        if upgrade.form == Form.OUTLINE:
+        if upgrade.form == PieceForm.OUTLINE:
             return len(candidate.cut.outlines[p]) // _BYTES_PER_TOKEN
         piece = candidate.cut.pieces[p]
         return (piece.end - piece.start) // (2 * _BYTES_PER_TOKEN)
@@ -195,11 +195,11 @@ class Board:
     def price(self, upgrade: Upgrade) -> int | None:
         i, p = self._items[upgrade.item]
         candidate = self._candidates[i]
-        form = Form(upgrade.form)
+        form = PieceForm(upgrade.form)
         before = candidate.forms[p]
         if before >= form:
             return None
-        if form is Form.OUTLINE and self._limits_outlines:
+        if form is PieceForm.OUTLINE and self._limits_outlines:
             size = self._size(upgrade.item, form)
             if candidate.outlined + size > MAX_OUTLINE or not (
                 candidate.is_shown or i in self._outlined_only
@@ -213,12 +213,12 @@ class Board:
     def take(self, upgrade: Upgrade) -> None:
         i, p = self._items[upgrade.item]
         candidate = self._candidates[i]
-        candidate.forms[p] = Form(upgrade.form)
-        if upgrade.form == Form.OUTLINE:
-            candidate.outlined += self._size(upgrade.item, Form.OUTLINE)
+        candidate.forms[p] = PieceForm(upgrade.form)
+        if upgrade.form == PieceForm.OUTLINE:
+            candidate.outlined += self._size(upgrade.item, PieceForm.OUTLINE)
         candidate.price = self._price(i)
         if candidate.price >= candidate.full_price:
-            candidate.forms = [Form.FULL] * len(candidate.forms)
+            candidate.forms = [PieceForm.FULL] * len(candidate.forms)
             candidate.price = candidate.full_price
 
     def run(self, upgrades: Sequence[Upgrade], room: int, depths: Depths) -> Choice:
@@ -235,7 +235,7 @@ class Board:
 
     def _begin(self, upgrades: Sequence[Upgrade], room: int) -> int:
         """What the first lines of the piece that is worth most count, if it is larger than the room."""
-        bodies = [upgrade for upgrade in upgrades if upgrade.form == Form.FULL]
+        bodies = [upgrade for upgrade in upgrades if upgrade.form == PieceForm.FULL]
         best = min(bodies, key=lambda u: (u.rank, -u.worth), default=None)
         price = None if best is None else self.price(best)
         return 0 if best is None or price is None or price <= room else self._fill([best], room)
@@ -247,11 +247,15 @@ class Board:
         ]:
             i, p = self._items[upgrade.item]
             candidate = self._candidates[i]
-            if upgrade.form != Form.FULL or candidate.forms[p] is Form.FULL or candidate.part is not None:
+            if (
+                upgrade.form != PieceForm.FULL
+                or candidate.forms[p] is PieceForm.FULL
+                or candidate.part is not None
+            ):
                 continue
             before, piece, data = candidate.forms[p], candidate.cut.pieces[p], candidate.file.text or b""
             ends = [at + 1 for at in range(piece.start, piece.end) if data[at] == 10]  # noqa: PLR2004  # line ends
-            candidate.forms[p] = Form.FULL
+            candidate.forms[p] = PieceForm.FULL
 
             def grows(
                 lines: int, i: int = i, p: int = p, ends: list[int] = ends, piece: Piece = piece
@@ -275,7 +279,7 @@ class Board:
         """The files of which anything is shown."""
         return [i for i, candidate in self._candidates.items() if candidate.is_shown]
 
-    def candidate(self, i: int) -> Candidate:
+    def candidate(self, i: int) -> CandidateFile:
         return self._candidates[i]
 
     def text(self, i: int) -> str | None:
@@ -307,24 +311,24 @@ class Board:
             )
         return min(total, candidate.full_price)
 
-    def _size(self, item: int, form: Form) -> int:
+    def _size(self, item: int, form: PieceForm) -> int:
         key = item, int(form)
         size = self._texts.get(key)
         if size is None:
             size = self._texts[key] = self._counter.small(self._piece_text(item, form))
         return size
 
-    def _piece_text(self, item: int, form: Form) -> str:
+    def _piece_text(self, item: int, form: PieceForm) -> str:
         i, p = self._items[item]
         candidate = self._candidates[i]
-        if form is Form.OUTLINE:
+        if form is PieceForm.OUTLINE:
             return _safe(candidate.cut.outlines[p])
         piece = candidate.cut.pieces[p]
         assert candidate.file.text is not None  # noqa: S101  # see ``add``
         text = candidate.file.text[piece.start : piece.end].decode()
         return self._body(text if text.endswith("\n") else f"{text}\n", piece)
 
-    def _shown_text(self, i: int, p: int, form: Form) -> str:
+    def _shown_text(self, i: int, p: int, form: PieceForm) -> str:
         text = self._piece_text(self._first[i] + p, form)
         part = self._candidates[i].part
         if part is None or part[0] != p:
@@ -335,7 +339,7 @@ class Board:
     def _body(self, text: str, piece: Piece) -> str:
         return numbered(text, piece.first + 1) if self._numbers else _safe(text)
 
-    def _mark(self, i: int, first: int, last: int, form: Form) -> str:
+    def _mark(self, i: int, first: int, last: int, form: PieceForm) -> str:
         """The line before a run of pieces: which lines it is, and inside what."""
         candidate = self._candidates[i]
         pieces = candidate.cut.pieces[first:last]
@@ -344,7 +348,7 @@ class Board:
             piece, data = pieces[-1], candidate.file.text or b""
             end = piece.first + data.count(b"\n", piece.start, piece.start + candidate.part[1])
         lines = f"line {begin}" if begin == end else f"lines {begin}-{end}"
-        if form is Form.OUTLINE:
+        if form is PieceForm.OUTLINE:
             return f"[outline of {lines}]\n"
         within = ".".join(pieces[0].within)
         return f"[{lines}, in {within}]\n" if within else f"[{lines}]\n"
@@ -354,7 +358,7 @@ class Board:
         return self._counter.small(before) + self._counter.small(after.removeprefix("\n") + _DELIMITER)
 
 
-def _runs(candidate: Candidate) -> Iterable[tuple[int, int, Form]]:
+def _runs(candidate: CandidateFile) -> Iterable[tuple[int, int, PieceForm]]:
     """Neighbouring pieces in the same form. Pieces without an outline do not part those that have one."""
     forms, outlines = candidate.forms, candidate.cut.outlines
     parted = None if candidate.part is None else candidate.part[0]
@@ -362,7 +366,7 @@ def _runs(candidate: Candidate) -> Iterable[tuple[int, int, Form]]:
     while at < len(forms):
         form = forms[at]
         end = at + 1
-        if form is Form.NOTHING:
+        if form is PieceForm.NOTHING:
             at = end
             continue
         last = end
@@ -371,7 +375,7 @@ def _runs(candidate: Candidate) -> Iterable[tuple[int, int, Form]]:
             and parted != end - 1
             and (
                 forms[end] is form
-                or (form is Form.OUTLINE and forms[end] is Form.NOTHING and not outlines[end])
+                or (form is PieceForm.OUTLINE and forms[end] is PieceForm.NOTHING and not outlines[end])
             )
         ):
             end += 1

@@ -34,18 +34,18 @@ _RULES_OF_CUTS = (definitions, languages, outline, pieces)
 _SMALL = 2_000
 
 
-class Cut(NamedTuple):
+class CutFile(NamedTuple):
     """The pieces of a file, and the signatures in each piece."""
 
     pieces: tuple[Piece, ...]
     outlines: tuple[str, ...]
 
 
-def cut_all(contents: Sequence[tuple[bytes, str | None]], memory: CountCache | None) -> list[Cut]:
+def cut_all(contents: Sequence[tuple[bytes, str | None]], memory: CountCache | None) -> list[CutFile]:
     """Each content cut, with the name of its language. ``memory`` is asked first, and told what is new."""
     keys = [None if memory is None else _key(data, language) for data, language in contents]
     known = {} if memory is None else memory.recall([key for key in keys if key is not None])
-    found: list[Cut] = []
+    found: list[CutFile] = []
     new: dict[bytes, bytes] = {}
     for key, (data, language) in zip(keys, contents, strict=True):
         remembered = None if key is None else _read(known.get(key))
@@ -57,7 +57,7 @@ def cut_all(contents: Sequence[tuple[bytes, str | None]], memory: CountCache | N
     return found
 
 
-def _cut(data: bytes, language: str | None) -> Cut:
+def _cut(data: bytes, language: str | None) -> CutFile:
     found = shape(data, language)
     lines: list[list[str]] = [[] for _ in found.pieces]
     if found.definitions and language is not None:
@@ -66,7 +66,7 @@ def _cut(data: bytes, language: str | None) -> Cut:
             while p + 1 < len(found.pieces) and found.pieces[p].end <= at:
                 p += 1
             lines[p].append(line)
-    return Cut(found.pieces, tuple("".join(some) for some in lines))
+    return CutFile(found.pieces, tuple("".join(some) for some in lines))
 
 
 def _key(data: bytes, language: str | None) -> bytes | None:
@@ -131,7 +131,7 @@ def _checked(stored: bytes | None) -> bytes | None:
     return stored[4:]
 
 
-def _written(cut: Cut) -> bytes:
+def _written(cut: CutFile) -> bytes:
     record = [
         [[p.first, p.last, p.start, p.end, p.names, p.within] for p in cut.pieces],
         cut.outlines,
@@ -139,13 +139,13 @@ def _written(cut: Cut) -> bytes:
     return zlib.compress(json.dumps(record, separators=(",", ":")).encode(), 1)
 
 
-def _read(stored: bytes | None) -> Cut | None:
+def _read(stored: bytes | None) -> CutFile | None:
     """What was stored; None if there is nothing, or if it is damaged (zlib has a check sum)."""
     if stored is None:
         return None
     with suppress(zlib.error, ValueError, TypeError):
         found, outlines = json.loads(zlib.decompress(stored))
-        return Cut(
+        return CutFile(
             tuple(
                 Piece(first, last, start, end, tuple(names), tuple(within))
                 for first, last, start, end, names, within in found

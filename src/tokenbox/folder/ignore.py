@@ -39,7 +39,7 @@ DEFAULT_RULES = (
 _MAX_BYTES = 1 << 20
 
 
-class Rules:
+class IgnoreRules:
     """The rules that hold in one folder: its own, then those of the folders above.
 
     Paths are relative to the root of the walk. ``folder`` ("" or with a slash at its end) is where the rules
@@ -49,7 +49,7 @@ class Rules:
     __slots__ = ("_folder", "_outer", "_patterns", "_way")
 
     def __init__(
-        self, lines: Iterable[str], outer: Rules | None = None, *, folder: str = "", way: str = ""
+        self, lines: Iterable[str], outer: IgnoreRules | None = None, *, folder: str = "", way: str = ""
     ) -> None:
         self._folder = folder
         self._way = way
@@ -61,11 +61,11 @@ class Rules:
         name = f"{path}/" if is_folder else path
         return next((said for said in self._said(name) if said is not None), False)
 
-    def without_those_against(self, folder: str) -> Rules:
+    def without_those_against(self, folder: str) -> IgnoreRules:
         """These rules without the files of rules that leave out ``folder`` ("" is the root) itself."""
         outer = None if self._outer is None else self._outer.without_those_against(folder)
         against = self.say(f"{folder}/" if folder else "")
-        kept = Rules((), outer, folder=self._folder, way=self._way)
+        kept = IgnoreRules((), outer, folder=self._folder, way=self._way)
         kept._patterns = () if against else self._patterns
         return kept
 
@@ -82,16 +82,16 @@ class Rules:
         path, is_folder = asked.removesuffix(b"/"), asked.endswith(b"/")
         return next((p.ignores for p in self._patterns if p.matches(path, is_folder=is_folder)), None)
 
-    def inside(self, folder: str, absolute: str, names: Iterable[str]) -> Rules:
+    def inside(self, folder: str, absolute: str, names: Iterable[str]) -> IgnoreRules:
         """The rules in ``folder``, whose entries are ``names``."""
         present = set(names)
         lines = [line for name in RULE_FILES if name in present for line in read_rules(absolute, name)]
-        return Rules(lines, self, folder=folder) if lines else self
+        return IgnoreRules(lines, self, folder=folder) if lines else self
 
-    def above(self, absolute: str, way: str) -> Rules:
+    def above(self, absolute: str, way: str) -> IgnoreRules:
         """The rules of the folder ``absolute`` above the root, which hold before these."""
         lines = [line for name in RULE_FILES for line in read_rules(absolute, name)]
-        return Rules(lines, self, way=way) if lines else self
+        return IgnoreRules(lines, self, way=way) if lines else self
 
 
 def read_rules(folder: str, name: str) -> list[str]:

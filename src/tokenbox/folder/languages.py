@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tokenbox.content.block_kinds import FormatHint, Lang
 
 
-class Kind(NamedTuple):
+class FileKind(NamedTuple):
     """What a file becomes: a document if it has a ``format``, else code.
 
     ``outline``: the language that the lens knows it by.
@@ -23,46 +23,46 @@ class Kind(NamedTuple):
     format: FormatHint | None = None
 
 
-CODE = Kind()
-MARKDOWN = Kind(Lang.MARKDOWN, None, FormatHint.MARKDOWN)
-PLAIN = Kind(format=FormatHint.PLAIN)
+CODE = FileKind()
+MARKDOWN = FileKind(Lang.MARKDOWN, None, FormatHint.MARKDOWN)
+PLAIN = FileKind(format=FormatHint.PLAIN)
 
-_PYTHON = Kind(Lang.PYTHON, "python")
-_JAVASCRIPT = Kind(Lang.JAVASCRIPT, "javascript")
-_TYPESCRIPT = Kind(Lang.TYPESCRIPT, "typescript")
-_TSX = Kind(Lang.TYPESCRIPT, "tsx")
-_C = Kind(Lang.C, "c")
-_CPP = Kind(Lang.CPP, "cpp")
-_RUBY = Kind(Lang.RUBY, "ruby")
-_SHELL = Kind(Lang.SHELL)
-_HTML = Kind(Lang.HTML)
-_CSS = Kind(Lang.CSS, "css")
-_JSON = Kind(Lang.JSON)
-_YAML = Kind(Lang.YAML)
-_TOML = Kind(Lang.TOML)
+_PYTHON = FileKind(Lang.PYTHON, "python")
+_JAVASCRIPT = FileKind(Lang.JAVASCRIPT, "javascript")
+_TYPESCRIPT = FileKind(Lang.TYPESCRIPT, "typescript")
+_TSX = FileKind(Lang.TYPESCRIPT, "tsx")
+_C = FileKind(Lang.C, "c")
+_CPP = FileKind(Lang.CPP, "cpp")
+_RUBY = FileKind(Lang.RUBY, "ruby")
+_SHELL = FileKind(Lang.SHELL)
+_HTML = FileKind(Lang.HTML)
+_CSS = FileKind(Lang.CSS, "css")
+_JSON = FileKind(Lang.JSON)
+_YAML = FileKind(Lang.YAML)
+_TOML = FileKind(Lang.TOML)
 
-_SUFFIXES: dict[str, Kind] = {
+_SUFFIXES: dict[str, FileKind] = {
     **dict.fromkeys(("py", "pyi", "pyw"), _PYTHON),
     **dict.fromkeys(("js", "mjs", "cjs", "jsx"), _JAVASCRIPT),
     **dict.fromkeys(("ts", "mts", "cts"), _TYPESCRIPT),
     "tsx": _TSX,
-    "go": Kind(Lang.GO, "go"),
-    "rs": Kind(Lang.RUST, "rust"),
-    "java": Kind(Lang.JAVA, "java"),
+    "go": FileKind(Lang.GO, "go"),
+    "rs": FileKind(Lang.RUST, "rust"),
+    "java": FileKind(Lang.JAVA, "java"),
     **dict.fromkeys(("c", "h"), _C),
     **dict.fromkeys(("cc", "cpp", "cxx", "hh", "hpp", "hxx", "ino"), _CPP),
     **dict.fromkeys(("rb", "rake", "gemspec"), _RUBY),
     **dict.fromkeys(("sh", "bash", "zsh", "ksh", "fish"), _SHELL),
-    "cs": Kind(outline="csharp"),
-    **dict.fromkeys(("php", "phtml"), Kind(outline="php")),
-    "swift": Kind(outline="swift"),
-    **dict.fromkeys(("kt", "kts"), Kind(outline="kotlin")),
-    **dict.fromkeys(("scala", "sc", "sbt"), Kind(outline="scala")),
-    "lua": Kind(outline="lua"),
-    "sql": Kind(Lang.SQL, "sql"),
+    "cs": FileKind(outline="csharp"),
+    **dict.fromkeys(("php", "phtml"), FileKind(outline="php")),
+    "swift": FileKind(outline="swift"),
+    **dict.fromkeys(("kt", "kts"), FileKind(outline="kotlin")),
+    **dict.fromkeys(("scala", "sc", "sbt"), FileKind(outline="scala")),
+    "lua": FileKind(outline="lua"),
+    "sql": FileKind(Lang.SQL, "sql"),
     **dict.fromkeys(("html", "htm", "xhtml", "vue", "svelte"), _HTML),
     "css": _CSS,
-    **dict.fromkeys(("scss", "sass", "less"), Kind(Lang.CSS)),
+    **dict.fromkeys(("scss", "sass", "less"), FileKind(Lang.CSS)),
     **dict.fromkeys(("json", "jsonc", "json5", "jsonl", "ipynb", "geojson"), _JSON),
     **dict.fromkeys(("yaml", "yml"), _YAML),
     "toml": _TOML,
@@ -70,7 +70,7 @@ _SUFFIXES: dict[str, Kind] = {
     **dict.fromkeys(("txt", "text", "rst", "adoc", "org", "log", "csv", "tsv"), PLAIN),
 }
 
-_NAMES: dict[str, Kind] = {
+_NAMES: dict[str, FileKind] = {
     **dict.fromkeys(("rakefile", "gemfile", "vagrantfile"), _RUBY),
     **dict.fromkeys((".bashrc", ".profile", ".zshrc", "configure", "gradlew"), _SHELL),
     **dict.fromkeys(("sconstruct", "sconscript", "wscript"), _PYTHON),
@@ -79,14 +79,14 @@ _NAMES: dict[str, Kind] = {
     **dict.fromkeys(("license", "licence", "copying", "notice", "authors", "readme", "changelog"), PLAIN),
 }
 
-_INTERPRETERS: tuple[tuple[re.Pattern[bytes], Kind], ...] = (
+_INTERPRETERS: tuple[tuple[re.Pattern[bytes], FileKind], ...] = (
     (re.compile(rb"python"), _PYTHON),
     (re.compile(rb"\b(?:ba|da|z|k|a)?sh\b"), _SHELL),
     (re.compile(rb"\bts-node|\bdeno|\bbun\b"), _TYPESCRIPT),
     (re.compile(rb"\bnode"), _JAVASCRIPT),
     (re.compile(rb"\bruby"), _RUBY),
 )
-_BEGINNINGS: tuple[tuple[re.Pattern[bytes], Kind], ...] = (
+_BEGINNINGS: tuple[tuple[re.Pattern[bytes], FileKind], ...] = (
     (re.compile(rb"\s*<(?:!doctype html|html)\b", re.IGNORECASE), _HTML),
     (re.compile(rb"\s*\{\s*\""), _JSON),
     (re.compile(rb"---\s*\n"), _YAML),
@@ -96,7 +96,7 @@ _CPP_HEADER = re.compile(rb"^\s*(?:class \w+|namespace\b|template ?<|#include <\
 _LOOKED_AT = 4096
 
 
-def kind_of(path: str, content: bytes) -> Kind:
+def kind_of(path: str, content: bytes) -> FileKind:
     """What the file ``path`` is."""
     name = path.rpartition("/")[2].lower()
     stem, _, suffix = name.rpartition(".")
@@ -108,7 +108,7 @@ def kind_of(path: str, content: bytes) -> Kind:
     return known
 
 
-def _by_content(content: bytes) -> Kind:
+def _by_content(content: bytes) -> FileKind:
     if content.startswith(b"#!"):
         line = content[: content.find(b"\n") + 1 or len(content)][:_LOOKED_AT]
         return next((kind for sign, kind in _INTERPRETERS if sign.search(line)), CODE)

@@ -27,7 +27,7 @@ LEGEND = "file, tokens, what is shown of it: full, part, outline, or nothing (-)
 Branch: TypeAlias = "dict[str, int | Branch]"
 
 
-class Shown(Enum):
+class FileShown(Enum):
     """How a file is shown.
 
     Each value is one token in the tree, so that what the tree counts does not depend on it.
@@ -81,7 +81,7 @@ def _add(folder: Folder, tokens: int | None, worth: int) -> None:
     folder.worth += worth
 
 
-def file_line(folder: Folder, name: str, tokens: int | None, how: Shown | None) -> str:
+def file_line(folder: Folder, name: str, tokens: int | None, how: FileShown | None) -> str:
     """A file, its tokens, and how it is shown; None where that goes without saying."""
     figure = "binary" if tokens is None else str(tokens) if how is None else f"{tokens} {how.value}"
     return f"{'  ' * folder.depth}{shown(name)} {figure}\n"
@@ -106,7 +106,7 @@ class Listing:
         self._begin(_ANY if room is None else room)
         self._unfold(_ANY if room is None else room)
 
-    def text(self, how: Mapping[str, Shown] | None) -> str:
+    def text(self, how: Mapping[str, FileShown] | None) -> str:
         """The tree, with how each file is shown; files that are not in ``how`` are not shown.
 
         ``""`` where no line fits.
@@ -181,9 +181,9 @@ class Listing:
         """The lines of what is in a folder, its own folders folded: no more than there can be room for."""
         lines = [inner.line() for inner in islice(folder.folders.values(), 1 + room // 4)]
         files = islice(folder.files, max(0, 1 + room // 4 - len(lines)))
-        return lines + [file_line(folder, name, tokens, Shown.LISTED) for _, name, tokens in files]
+        return lines + [file_line(folder, name, tokens, FileShown.LISTED) for _, name, tokens in files]
 
-    def _write(self, folder: Folder, how: Mapping[str, Shown] | None, lines: list[str]) -> None:
+    def _write(self, folder: Folder, how: Mapping[str, FileShown] | None, lines: list[str]) -> None:
         left = self._cut.get(id(folder), _ANY)
         for inner in islice(folder.folders.values(), left):
             if id(inner) in self._unfolded:
@@ -193,7 +193,7 @@ class Listing:
                 lines.append(inner.line())
         left = max(0, left - len(folder.folders))
         lines += [
-            file_line(folder, name, tokens, None if how is None else how.get(path, Shown.LISTED))
+            file_line(folder, name, tokens, None if how is None else how.get(path, FileShown.LISTED))
             for path, name, tokens in islice(folder.files, left)
         ]
         if id(folder) in self._cut:

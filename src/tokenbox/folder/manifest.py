@@ -19,8 +19,8 @@ from tokenbox.content.block_kinds import (
     Lang,
     MediaType,
     Priority,
-    Role,
-    Status,
+    ToolStatus,
+    TurnRole,
 )
 from tokenbox.errors import TokenboxError
 from tokenbox.lcp.encoder import Compression, Entry
@@ -47,8 +47,8 @@ _CLASSES: Mapping[str, type[values.Block]] = {
 # Field: the enumeration whose names it takes. A number is taken for a name that this version does not know.
 _ENUMS: Mapping[tuple[str, str], type[IntEnum]] = {
     ("code", "lang"): Lang,
-    ("conversation", "role"): Role,
-    ("tool_result", "status"): Status,
+    ("conversation", "role"): TurnRole,
+    ("tool_result", "status"): ToolStatus,
     ("document", "format_hint"): FormatHint,
     ("structured_data", "format"): DataFormat,
     ("annotation", "kind"): AnnotationKind,
@@ -68,7 +68,7 @@ class ManifestProblem(TokenboxError):
         super().__init__(f"{where}: {what}", path=where)
 
 
-class Manifest(NamedTuple):
+class PackManifest(NamedTuple):
     """What is to be encoded."""
 
     entries: list[Entry]
@@ -76,7 +76,7 @@ class Manifest(NamedTuple):
     deduplicate: bool
 
 
-def read_manifest(data: object, read: Callable[[str], bytes]) -> Manifest:
+def read_manifest(data: object, read: Callable[[str], bytes]) -> PackManifest:
     """The manifest in ``data``; ``read`` gives the bytes of a named file. Raises :class:`ManifestProblem`."""
     table = _table(data, "the manifest", {"schema", "blocks", "compression", "deduplicate", "header"})
     given = table.get("blocks")
@@ -89,7 +89,7 @@ def read_manifest(data: object, read: Callable[[str], bytes]) -> Manifest:
     entries: list[Entry] = []
     for number, item in enumerate(given):
         _add_block(entries, item, f"blocks[{number}]", read)
-    return Manifest(entries, compression, _flag(table, "deduplicate", "the manifest"))
+    return PackManifest(entries, compression, _flag(table, "deduplicate", "the manifest"))
 
 
 def block_record(block: values.Block) -> dict[str, object]:

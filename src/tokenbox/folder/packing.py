@@ -12,9 +12,9 @@ from tokenbox.compose.counting import Counter
 from tokenbox.content.block_kinds import FormatHint, Priority
 from tokenbox.content.blocks import AnnotationBlock, CodeBlock, DiffBlock, DocumentBlock
 from tokenbox.errors import ContextCriticalOverflow, EmptyInput, TokenboxError, TokenizerError
-from tokenbox.folder.choosing import WITH_QUERY, WITHOUT_QUERY, Board, Form, numbered
+from tokenbox.folder.choosing import WITH_QUERY, WITHOUT_QUERY, Board, PieceForm, numbered
 from tokenbox.folder.globs import Glob
-from tokenbox.folder.listing import Listing, Shown, file_tree, folders, folders_only
+from tokenbox.folder.listing import FileShown, Listing, file_tree, folders, folders_only
 from tokenbox.folder.priorities import matcher
 from tokenbox.folder.summaries import summary_of
 from tokenbox.folder.weighing import weigh
@@ -68,7 +68,7 @@ class LevelRule:
     """Files that match ``glob`` are shown at most so."""
 
     glob: str
-    level: Form
+    level: PieceForm
 
     @classmethod
     def parse(cls, text: str) -> LevelRule:
@@ -83,10 +83,10 @@ class LevelRule:
         return cls(glob, LEVELS[name])
 
 
-LEVELS = {"full": Form.FULL, "outline": Form.OUTLINE, "listed": Form.NOTHING}
+LEVELS = {"full": PieceForm.FULL, "outline": PieceForm.OUTLINE, "listed": PieceForm.NOTHING}
 
 
-class Order(StrEnum):
+class FileOrder(StrEnum):
     """The order of the files in a pack."""
 
     PATH = "path"
@@ -94,7 +94,7 @@ class Order(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class PackOptions:
     """What a pack is asked for. ``instructions`` are shown after the files, and count.
 
     ``focus``: paths, or ``PATH:SYMBOL``, that the rest is to be near. ``history``: past changes count, by
@@ -104,7 +104,7 @@ class Options:
     """
 
     query: str | None = None
-    order: Order = Order.PATH
+    order: FileOrder = FileOrder.PATH
     instructions: str | None = None
     focus: tuple[str, ...] = ()
     history: bool = False
@@ -127,7 +127,7 @@ class PackedFile:
     path: str
     size: int
     tokens: int | None
-    shown: Shown
+    shown: FileShown
     worth: int | None = None
 
     def to_dict(self) -> dict[str, object]:
@@ -140,7 +140,7 @@ class PackedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Pack:
+class PackedFolder:
     """A pack.
 
     ``rendering`` has the text and its exact count; ``gap_permille``: how far the choice may be from the best.
@@ -148,7 +148,7 @@ class Pack:
 
     rendering: BlockLayout
     files: tuple[PackedFile, ...]
-    options: Options
+    options: PackOptions
     gap_permille: int | None = None
     blocks: tuple[Block, ...] = ()
     """What was rendered, each block as it is shown."""
@@ -193,11 +193,11 @@ def pack_source(
     budget: int | None = None,
     mode: str = "xml",
     *,
-    options: Options | None = None,
+    options: PackOptions | None = None,
     cache: CountCache | None = None,
     proof: Sink | None = None,
     worth: Worth | None = None,
-) -> Pack:
+) -> PackedFolder:
     """The files of ``source`` in at most ``budget`` tokens; all of them in full if they fit.
 
     ``worth``: what :func:`~tokenbox.folder.weighing.weigh` said already. Raises ``ContextCriticalOverflow``
@@ -209,7 +209,7 @@ def pack_source(
         Counter(as_tokenizer(tokenizer), cache),
         budget,
         find_renderer(mode).name,
-        options or Options(),
+        options or PackOptions(),
         cache,
         proof,
         worth,
@@ -218,7 +218,7 @@ def pack_source(
 
 
 def split(
-    pack: Pack,
+    pack: PackedFolder,
     tokenizer: str | Tokenizer | Callable[[str], int],
     limit: int,
     mode: str = "xml",
@@ -264,7 +264,7 @@ class _Packer:
         counter: Counter,
         budget: int | None,
         mode: str,
-        options: Options,
+        options: PackOptions,
         cache: CountCache | None,
         proof: Sink | None,
         worth: Worth | None,
@@ -285,13 +285,13 @@ class _Packer:
 
     # The steps.
 
-    def everything(self) -> Pack | None:
+    def everything(self) -> PackedFolder | None:
         """All files in full, if that fits."""
         if self._budget is not None and sum(self._tokens.values()) > self._budget:
             return None
-        if self._options.levels and min(self._most()) is not Form.FULL:
+        if self._options.levels and min(self._most()) is not PieceForm.FULL:
             return None
-        shown = dict.fromkeys(self._texts, Shown.FULL)
+        shown = dict.fromkeys(self._texts, FileShown.FULL)
         room = None if self._budget is None else _tree_room(self._budget)
         tree = self._listing(room, {}).text(None)
         pack = self._rendered(
@@ -307,7 +307,7 @@ class _Packer:
             else pack
         )
 
-    def chosen(self) -> Pack:
+    def chosen(self) -> PackedFolder:
         """What is worth most, up to the budget."""
         assert self._budget is not None  # noqa: S101  # without one everything fits
         worth = self._worth or weigh(self._source, self._options, self._cache)
@@ -364,13 +364,13 @@ class _Packer:
     def _ranks(self) -> list[int]:
         return [int(Priority.NORMAL if file.asked is None else file.asked) for file in self._source.files]
 
-    def _most(self) -> list[Form]:
+    def _most(self) -> list[PieceForm]:
         """The best form that each file may have."""
         rules = [(matcher([rule.glob]), rule.level) for rule in reversed(self._options.levels)]
         found = []
         for file in self._source.files:
             name = os.fsencode(file.path)
-            found.append(next((level for spec, level in rules if spec.fullmatch(name)), Form.FULL))
+            found.append(next((level for spec, level in rules if spec.fullmatch(name)), PieceForm.FULL))
         return found
 
     def _candidates(self, order: Sequence[int], tokens: int) -> list[int]:
@@ -411,7 +411,7 @@ class _Packer:
         return [
             i
             for i in self._texts
-            if self._source.files[i].asked is Priority.CRITICAL and most[i] is Form.FULL
+            if self._source.files[i].asked is Priority.CRITICAL and most[i] is PieceForm.FULL
         ]
 
     def _fixed(self, kept: Sequence[int]) -> int:
@@ -455,13 +455,17 @@ class _Packer:
             map(self._counter.small, (f"{markup.start}\n", framed.before, f"{framed.after}\n\n", markup.end))
         )
 
-    def _shown(self, board: Board, listing: Listing, choice: Choice, proof: Sink | None) -> Pack | None:
+    def _shown(
+        self, board: Board, listing: Listing, choice: Choice, proof: Sink | None
+    ) -> PackedFolder | None:
         forms = {}
         texts = {}
         for i in board.shown:
             texts[i] = board.text(i)
-            has_body = Form.FULL in board.candidate(i).forms
-            forms[i] = Shown.FULL if texts[i] is None else Shown.FOCUSED if has_body else Shown.OUTLINE
+            has_body = PieceForm.FULL in board.candidate(i).forms
+            forms[i] = (
+                FileShown.FULL if texts[i] is None else FileShown.FOCUSED if has_body else FileShown.OUTLINE
+            )
         tree = listing.text({self._source.files[i].path: how for i, how in forms.items()})
         if not tree and not texts and not self._always():
             return None
@@ -471,10 +475,10 @@ class _Packer:
         self,
         tree: str,
         texts: Mapping[int, str | None],
-        forms: Mapping[int, Shown],
+        forms: Mapping[int, FileShown],
         gap: int | None,
         proof: Sink | None,
-    ) -> Pack:
+    ) -> PackedFolder:
         order = sorted(texts, key=self._place)
         blocks: list[Block] = [replace(self._tree, summary=tree)] if tree else []
         blocks += [*self._commits(), *self._source.changes]
@@ -490,11 +494,11 @@ class _Packer:
         )
         files = tuple(
             PackedFile(
-                file.name, file.size, self._tokens.get(i), forms.get(i, Shown.LISTED), self._worths.get(i)
+                file.name, file.size, self._tokens.get(i), forms.get(i, FileShown.LISTED), self._worths.get(i)
             )
             for i, file in enumerate(self._source.files)
         )
-        return Pack(rendering, files, self._options, gap, tuple(blocks))
+        return PackedFolder(rendering, files, self._options, gap, tuple(blocks))
 
     def _block(self, i: int, *, full: bool) -> CodeBlock | DocumentBlock:
         file = self._source.files[i]
@@ -504,7 +508,7 @@ class _Packer:
         return block
 
     def _place(self, i: int) -> tuple[int, int]:
-        return (self._worths.get(i, 0) if self._options.order is Order.WORTH else 0), i
+        return (self._worths.get(i, 0) if self._options.order is FileOrder.WORTH else 0), i
 
     def _nothing_fits(self) -> EmptyInput:
         return EmptyInput(

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tokenbox.content.lenses.definitions import Role, definitions, works
+from tokenbox.content.lenses.definitions import DefinitionRole, definitions, works
 from tokenbox.content.lenses.languages import BY_NAME
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class _Walk:
             first, last = self._lines(one)
             if last <= self.line:
                 continue
-            if one.role is Role.CONTAINER and last - first > LINES and one.inside:
+            if one.role is DefinitionRole.CONTAINER and last - first > LINES and one.inside:
                 own = (*within, one.name) if one.name else within
                 inner = max(first + 1, self._lines(one.inside[0])[0])
                 yield from self._unit(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tokenbox.errors import TokenboxError
 from tokenbox.folder.difference import HEAD
-from tokenbox.folder.packing import LevelRule, Order
+from tokenbox.folder.packing import FileOrder, LevelRule
 from tokenbox.folder.stripping import Strip
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Purpose(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class PackSettings:
     """The options of a pack that a preset or a project may set; None where nothing is said.
 
     ``instructions``: a file. ``log``: how many of the latest commits are shown.
@@ -45,12 +45,12 @@ class Settings:
     strip: tuple[Strip, ...] | None = None
     line_numbers: bool | None = None
     instructions: str | None = None
-    order: Order | None = None
+    order: FileOrder | None = None
     log: int | None = None
     history: bool | None = None
     diff: str | None = None
 
-    def before(self, other: Settings) -> Settings:
+    def before(self, other: PackSettings) -> PackSettings:
         """These settings, and those of ``other`` where these say nothing."""
         missing = {
             one.name: getattr(other, one.name) for one in fields(self) if getattr(self, one.name) is None
@@ -60,27 +60,27 @@ class Settings:
 
 PRESETS = {
     # What changed, with lines to comment on, and where the project stands.
-    Purpose.REVIEW: Settings(diff=HEAD, line_numbers=True, log=5),
+    Purpose.REVIEW: PackSettings(diff=HEAD, line_numbers=True, log=5),
     # The best last, where it is nearest to the question.
-    Purpose.QUESTION: Settings(order=Order.WORTH),
+    Purpose.QUESTION: PackSettings(order=FileOrder.WORTH),
     # What there is, what was done lately, and which files that touched.
-    Purpose.HANDOVER: Settings(log=20, strip=(Strip.BASE64, Strip.OUTPUTS)),
+    Purpose.HANDOVER: PackSettings(log=20, strip=(Strip.BASE64, Strip.OUTPUTS)),
 }
 
 
-def settled(given: Settings, purpose: Purpose | str | None, project: ProjectSettings) -> Settings:
+def settled(given: PackSettings, purpose: Purpose | str | None, project: ProjectSettings) -> PackSettings:
     """What is given, then what the preset says, then the project. Raises :class:`SettingProblem`."""
     if purpose is not None:
         given = given.before(PRESETS[_member(Purpose, purpose, "for")])
     return given.before(
-        Settings(
+        PackSettings(
             include=project.include or None,
             exclude=project.exclude or None,
             levels=tuple(LevelRule.parse(f"{glob}={level}") for glob, level in project.levels) or None,
             strip=None if project.strip is None else strips(project.strip),
             line_numbers=project.line_numbers,
             instructions=project.instructions,
-            order=None if project.order is None else _member(Order, project.order, "order"),
+            order=None if project.order is None else _member(FileOrder, project.order, "order"),
             log=project.log,
             history=project.history,
         )

@@ -55,7 +55,7 @@ def parse_rule(text: str, source: str = "--priority") -> PriorityRule:
     return PriorityRule.of(glob, name.strip().lower(), source)
 
 
-class Rules:
+class PriorityRules:
     """The classes that rules give to files. The last rule that matches decides."""
 
     def __init__(self, rules: Sequence[PriorityRule] = ()) -> None:

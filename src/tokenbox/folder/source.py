@@ -15,7 +15,7 @@ from tokenbox.folder.history import latest_changes
 from tokenbox.folder.languages import kind_of
 from tokenbox.folder.names import shown
 from tokenbox.folder.notes import Note, NoteKind
-from tokenbox.folder.priorities import Rules, matcher
+from tokenbox.folder.priorities import PriorityRules, matcher
 from tokenbox.folder.priors import Priors
 from tokenbox.folder.project import ProjectSettings, project_settings
 from tokenbox.folder.reading import MAX_BYTES, read_file
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from tokenbox.content.block_kinds import Priority
-    from tokenbox.folder.languages import Kind
+    from tokenbox.folder.languages import FileKind
     from tokenbox.folder.priorities import PriorityRule
     from tokenbox.folder.priors import Prior
     from tokenbox.folder.stripping import Strip
@@ -70,7 +70,7 @@ class File:
     name: str
     size: int
     text: bytes | None
-    kind: Kind
+    kind: FileKind
     prior: Prior
     asked: Priority | None = None
 
@@ -143,7 +143,7 @@ def read(  # noqa: PLR0913  # each is an option of its own
     # Git first: what it cannot do should not take long to say.
     changes = [] if diff is None else git_diff(root, diff, _inside(root, surveyed.named))
     commits = latest_changes(root, log) if log else ""
-    reader = _Reader(Rules([*surveyed.settings.priorities, *rules]), redact=redact, strip=strip)
+    reader = _Reader(PriorityRules([*surveyed.settings.priorities, *rules]), redact=redact, strip=strip)
     files = []
     for path, size in _wanted(surveyed.found.files, include, exclude).items():
         content, note = read_file(root, path)
@@ -187,7 +187,7 @@ def _wanted(files: dict[str, int], include: Sequence[str], exclude: Sequence[str
 
 
 class _Reader:
-    def __init__(self, rules: Rules, *, redact: bool, strip: Collection[Strip]) -> None:
+    def __init__(self, rules: PriorityRules, *, redact: bool, strip: Collection[Strip]) -> None:
         self._rules = rules
         self._strip = strip
         self._priors = Priors()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tokenbox.errors import TokenboxError
-from tokenbox.folder.ignore import DEFAULT_RULES, NEVER, RULE_FILES, Rules
+from tokenbox.folder.ignore import DEFAULT_RULES, NEVER, RULE_FILES, IgnoreRules
 from tokenbox.folder.names import order, shown
 from tokenbox.folder.notes import Note, NoteKind
 
@@ -88,7 +88,7 @@ class _Walker:
         self.files: dict[str, int] = {}
         self.notes: list[Note] = []
 
-    def folder(self, path: str, rules: Rules) -> None:
+    def folder(self, path: str, rules: IgnoreRules) -> None:
         """Add what is in the folder ``path`` ("" is the root)."""
         waiting = [(path, rules)]
         while waiting:
@@ -98,7 +98,7 @@ class _Walker:
             self._done.add(here)
             waiting += self._entries(here, outer)
 
-    def _entries(self, here: str, outer: Rules) -> list[tuple[str, Rules]]:
+    def _entries(self, here: str, outer: IgnoreRules) -> list[tuple[str, IgnoreRules]]:
         """Add the files of one folder; its folders are returned."""
         absolute = os.path.join(self._root, here) if here else self._root  # noqa: PTH118
         try:
@@ -204,18 +204,18 @@ def _relative(root: str, absolute: str) -> str:
     return absolute[len(root.rstrip("/")) + 1 :]
 
 
-def _outer_rules(root: str, ignore: Iterable[str], within: str | None) -> Rules:
+def _outer_rules(root: str, ignore: Iterable[str], within: str | None) -> IgnoreRules:
     """What holds in the root by the folders above it, up to the project's own, and by ``ignore``."""
-    rules = Rules(DEFAULT_RULES)
+    rules = IgnoreRules(DEFAULT_RULES)
     folder = project_folder(root, within)
     while folder != root:
         way = _relative(folder, root)
         rules = rules.above(folder, f"{way}/")
         folder = os.path.join(folder, way.partition("/")[0])  # noqa: PTH118
-    return Rules(ignore, rules)
+    return IgnoreRules(ignore, rules)
 
 
-def _rules_for(root: str, relative: str, rules: Rules) -> Rules:
+def _rules_for(root: str, relative: str, rules: IgnoreRules) -> IgnoreRules:
     """The rules outside the folder ``relative``: those of the folders between it and the root."""
     here, absolute = "", root
     for step in relative.split("/") if relative else []:

@@ -8,15 +8,15 @@ from tokenbox.errors import TokenboxError
 from tokenbox.folder.cutting import names_in
 from tokenbox.folder.history import past_changes
 from tokenbox.folder.pieces import shape
-from tokenbox.worth.documents import Document, Role
-from tokenbox.worth.query import Place, read_query
+from tokenbox.worth.documents import Document, DocumentRole
+from tokenbox.worth.query import NamedPath, read_query
 from tokenbox.worth.references import nearby
 from tokenbox.worth.relevance import Relevance, remembered
 from tokenbox.worth.scorers import Scored, scorer_of
 from tokenbox.worth.standing import Standing
 
 if TYPE_CHECKING:
-    from tokenbox.folder.packing import Options
+    from tokenbox.folder.packing import PackOptions
     from tokenbox.folder.source import File, Source
     from tokenbox.tokenizers.cache import CountCache
     from tokenbox.worth.scorers import Worth
@@ -28,14 +28,18 @@ class FocusProblem(TokenboxError):
     code = "focus_not_found"
 
 
-def weigh(source: Source, options: Options, memory: CountCache | None = None) -> Worth:
+def weigh(source: Source, options: PackOptions, memory: CountCache | None = None) -> Worth:
     """The worth of each file and piece. ``memory`` may know the names that files define.
 
     Raises :class:`FocusProblem` and ``ScorerProblem``.
     """
     asks = options.asks(source)
     roles = [_role(file) for file in source.files]
-    read = [i for i, file in enumerate(source.files) if file.text is not None and roles[i] is not Role.OTHER]
+    read = [
+        i
+        for i, file in enumerate(source.files)
+        if file.text is not None and roles[i] is not DocumentRole.OTHER
+    ]
     names = dict(zip(read, names_in([source.files[i].text or b"" for i in read], memory), strict=True))
     documents = [
         Document(
@@ -59,10 +63,10 @@ def weigh(source: Source, options: Options, memory: CountCache | None = None) ->
     return Scored(worth, scorer_of(options.scorer), options.query or "", documents)
 
 
-def _near(source: Source, focus: tuple[str, ...]) -> tuple[list[bytes], list[Place]]:
+def _near(source: Source, focus: tuple[str, ...]) -> tuple[list[bytes], list[NamedPath]]:
     """The texts that are in focus or were changed, and where they are."""
     texts: list[bytes] = []
-    places: list[Place] = []
+    places: list[NamedPath] = []
     for named in focus:
         path, _, symbol = named.partition(":")
         found = [file for file in source.files if file.name == path or file.name.endswith(f"/{path}")]
@@ -71,14 +75,14 @@ def _near(source: Source, focus: tuple[str, ...]) -> tuple[list[bytes], list[Pla
         for file in found[:1]:
             text, lines = (file.text or b"", ()) if not symbol else _part_of(file, symbol)
             texts.append(text)
-            places.append(Place(file.name, lines))
+            places.append(NamedPath(file.name, lines))
     for change in source.changes:
         touched: list[int] = []
         for hunk in change.hunks:
             changed = [line[1:] for line in hunk.lines.split(b"\n") if line[:1] in {b"+", b"-", b"@"}]
             texts.append(b"\n".join(changed))
             touched += list(range(hunk.new_start, hunk.new_start + hunk.lines.count(b"\n")))
-        places.append(Place(change.path, tuple(touched)))
+        places.append(NamedPath(change.path, tuple(touched)))
     return texts, places
 
 
@@ -92,5 +96,5 @@ def _part_of(file: File, symbol: str) -> tuple[bytes, tuple[int, ...]]:
     return b"".join(data[piece.start : piece.end] for piece in pieces), lines
 
 
-def _role(file: File) -> Role:
-    return {"source": Role.SOURCE, "test": Role.TEST}.get(file.prior.name, Role.OTHER)
+def _role(file: File) -> DocumentRole:
+    return {"source": DocumentRole.SOURCE, "test": DocumentRole.TEST}.get(file.prior.name, DocumentRole.OTHER)

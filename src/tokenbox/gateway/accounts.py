@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.settings import WhenAway
 from tokenbox.ledger.cost import cost_at_most, cost_of
-from tokenbox.ledger.quota import Bucket, Level, Take, Unit, nanodollars
+from tokenbox.ledger.quota import Bucket, QuotaLevel, QuotaUnit, Take, nanodollars
 from tokenbox.store.owners import OwnerKind
 from tokenbox.store.quotas import QuotaExceeded, QuotaStoreError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tokenbox.catalog import Price
     from tokenbox.gateway.asgi import Headers
-    from tokenbox.gateway.calls import Call
+    from tokenbox.gateway.calls import ApiCall
     from tokenbox.gateway.services import Attempt, Grant
     from tokenbox.ledger.usage import Usage
     from tokenbox.store.quotas import QuotaStore
@@ -33,12 +33,12 @@ class Account:
     """What one request took. ``levels`` are those after the taking."""
 
     takes: list[Take]
-    levels: list[Level]
+    levels: list[QuotaLevel]
     now: datetime
 
     def headers(self) -> Headers:
         """``x-ratelimit-*`` of the token quota with the least left."""
-        tokens = [level for level in self.levels if level.bucket.quota.unit is Unit.TOKENS]
+        tokens = [level for level in self.levels if level.bucket.quota.unit is QuotaUnit.TOKENS]
         if not tokens:
             return []
         tightest = min(tokens, key=lambda level: level.left)
@@ -78,7 +78,7 @@ class QuotaAccounts:
         assert request.call is not None  # noqa: S101  # read before
         assert request.verdict is not None  # noqa: S101  # judged before
         price = None
-        if any(quota.unit is not Unit.TOKENS for _, quota in grant.quotas):
+        if any(quota.unit is not QuotaUnit.TOKENS for _, quota in grant.quotas):
             price = self._dearest(request.call, now, request.verdict.input_at_most)
         account.takes = self._takes(request, grant, price, now)
         account.levels = await self._taken(request.key, account, now)
@@ -87,7 +87,7 @@ class QuotaAccounts:
         finally:
             await self._store.settle(request.key, self._used(request, account, price))
 
-    def _dearest(self, call: Call, now: datetime, tokens: int) -> Price | None:
+    def _dearest(self, call: ApiCall, now: datetime, tokens: int) -> Price | None:
         """The price of the model; of several that may answer, the highest; None if one has none."""
         prices = [self._price(model, now, tokens) for model in call.models]
         known = [price for price in prices if price is not None]
@@ -103,7 +103,7 @@ class QuotaAccounts:
         takes = []
         for owner, quota in grant.quotas:
             bucket = Bucket.at(owner, quota, now)
-            if quota.unit is Unit.TOKENS:
+            if quota.unit is QuotaUnit.TOKENS:
                 takes.append(Take(bucket, verdict.input_at_most + output))
                 continue
             at_most = cost_at_most(verdict.input_at_most, output, price)
@@ -118,7 +118,7 @@ class QuotaAccounts:
             takes.append(Take(bucket, nanodollars(at_most)))
         return takes
 
-    async def _taken(self, reservation: str, account: Account, now: datetime) -> list[Level]:
+    async def _taken(self, reservation: str, account: Account, now: datetime) -> list[QuotaLevel]:
         try:
             return await self._store.take(reservation, account.takes)
         except QuotaExceeded as error:
@@ -145,7 +145,7 @@ class QuotaAccounts:
 
     @staticmethod
     def _amount(take: Take, usage: Usage, price: Price | None) -> int:
-        if take.bucket.quota.unit is Unit.TOKENS:
+        if take.bucket.quota.unit is QuotaUnit.TOKENS:
             return (usage.input_tokens or 0) + (usage.output_tokens or 0)
         dollars = cost_of(usage, price).dollars
         return take.amount if dollars is None else nanodollars(dollars)
@@ -161,7 +161,7 @@ def exceeded(error: QuotaExceeded, now: datetime) -> Refusal:
         headers.append((b"x-should-retry", b"false"))
     owner = level.bucket.key_id.partition(":")[0]
     whose = owner if owner in set(OwnerKind) else "key"
-    what = "tokens" if quota.unit is Unit.TOKENS else "dollars"
+    what = "tokens" if quota.unit is QuotaUnit.TOKENS else "dollars"
     advice = "Ask for less at once" if never else f"Try again in {wait} seconds, or ask for less"
     return Refusal(
         429,
@@ -181,7 +181,7 @@ def exceeded(error: QuotaExceeded, now: datetime) -> Refusal:
     )
 
 
-def limit_headers(level: Level, now: datetime) -> Headers:
+def limit_headers(level: QuotaLevel, now: datetime) -> Headers:
     """The headers that OpenAI's clients know."""
     seconds = max(0, -int((now - level.bucket.ends).total_seconds() // 1))
     unit = level.bucket.quota.unit.value.encode()
@@ -192,7 +192,7 @@ def limit_headers(level: Level, now: datetime) -> Headers:
     ]
 
 
-def _shown(amount: int, unit: Unit) -> str:
+def _shown(amount: int, unit: QuotaUnit) -> str:
     from tokenbox.ledger.quota import dollars_of  # noqa: PLC0415
 
-    return f"{amount:,}" if unit is Unit.TOKENS else f"${dollars_of(amount):f}"
+    return f"{amount:,}" if unit is QuotaUnit.TOKENS else f"${dollars_of(amount):f}"

@@ -13,13 +13,13 @@ from tokenbox.content.weight import weight_text
 from tokenbox.gateway.refusals import Refusal, over_limit
 from tokenbox.gateway.settings import Mode
 from tokenbox.integers import MAX_INTEGER
-from tokenbox.policy.guard import Basis, Limits, Uncertain, guard, in_window
+from tokenbox.policy.guard import Basis, GuardLimits, Uncertain, guard, in_window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tokenbox.compose.requests import Count
-    from tokenbox.gateway.calls import Call
+    from tokenbox.gateway.calls import ApiCall
     from tokenbox.models import ModelFigures
     from tokenbox.policy.guard import Verdict as Guarded
     from tokenbox.tokenizers.protocol import TokenizerIdentity
@@ -55,7 +55,7 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Admission:
     """Whether a request fits, with all figures.
 
     ``guarded`` is the guard's answer, None where nobody knows how much the model can take.
@@ -144,8 +144,8 @@ class Verdict:
 
 
 def judge(
-    call: Call, counted: Counted, model: ModelFigures, mode: Mode, uncertain: Uncertain = Uncertain.MARGIN
-) -> Verdict:
+    call: ApiCall, counted: Counted, model: ModelFigures, mode: Mode, uncertain: Uncertain = Uncertain.MARGIN
+) -> Admission:
     """The guard's answer for a request. The output reserved is what the request asks for.
 
     An answer has a token at least: servers refuse a prompt that fills the window. Where the server that
@@ -154,8 +154,8 @@ def judge(
     stated = model.reserve_output if call.max_output is None else call.max_output
     reserved = max(1, stated or 0) if call.protocol.output_keys else 0
     if model.context_window is None and model.max_input is None:
-        return Verdict(counted, reserved, model, mode, None)
-    limits = Limits(
+        return Admission(counted, reserved, model, mode, None)
+    limits = GuardLimits(
         MAX_INTEGER if model.context_window is None else model.context_window,
         reserved,
         model.headroom,
@@ -165,7 +165,7 @@ def judge(
     rule = uncertain
     if counted.missing is not None or (counted.unseen is not None and uncertain is not Uncertain.ALLOW):
         rule = Uncertain.BOUND
-    return Verdict(counted, reserved, model, mode, guard(counted.count, limits, rule))
+    return Admission(counted, reserved, model, mode, guard(counted.count, limits, rule))
 
 
 def narrowed(model: ModelFigures, other: ModelFigures) -> ModelFigures:
@@ -188,7 +188,7 @@ def _least(one: int | None, other: int | None) -> int | None:
     return min((figure for figure in (one, other) if figure is not None), default=None)
 
 
-def with_output_limit(call: Call, verdict: Verdict, heeded: Sequence[str]) -> tuple[Call, Verdict]:
+def with_output_limit(call: ApiCall, verdict: Admission, heeded: Sequence[str]) -> tuple[ApiCall, Admission]:
     """The call with an output limit, for a key with a quota: nothing else bounds what it may use.
 
     ``heeded``: the names for it that the server heeds, the one to use first. Whatever else says that there is
@@ -211,7 +211,7 @@ def with_output_limit(call: Call, verdict: Verdict, heeded: Sequence[str]) -> tu
     return bounded, judge(bounded, verdict.counted, verdict.model, verdict.mode, uncertain)
 
 
-def refusal_of(call: Call, verdict: Verdict) -> Refusal:
+def refusal_of(call: ApiCall, verdict: Admission) -> Refusal:
     """What a request that may not go is answered, with the smallest remedies.
 
     400 where it does not fit, or nobody knows the window; 503 where only the server's count is missing.
@@ -263,7 +263,7 @@ def refusal_of(call: Call, verdict: Verdict) -> Refusal:
     )
 
 
-def remedies(call: Call, verdict: Verdict) -> list[dict[str, object]]:
+def remedies(call: ApiCall, verdict: Admission) -> list[dict[str, object]]:
     """The single changes that would make it fit, smallest first."""
     found: list[dict[str, object]] = []
     model = verdict.model
@@ -291,7 +291,7 @@ def remedies(call: Call, verdict: Verdict) -> list[dict[str, object]]:
     return found
 
 
-def sizes(call: Call, counted: Counted) -> list[dict[str, object]]:
+def sizes(call: ApiCall, counted: Counted) -> list[dict[str, object]]:
     """The size of each message alone, or of each prompt."""
     return [
         {

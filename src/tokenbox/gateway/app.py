@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 from tokenbox.compose.requests import By, Count
 from tokenbox.gateway.admission import (
+    Admission,
     Counted,
-    Verdict,
     decision_id,
     judge,
     narrowed,
@@ -37,12 +37,12 @@ from tokenbox.gateway.asgi import (
     json_bytes,
 )
 from tokenbox.gateway.browsers import preflight, shared_with
-from tokenbox.gateway.calls import Call, check_query, read_call, read_in_time, values_in
+from tokenbox.gateway.calls import ApiCall, check_query, read_call, read_in_time, values_in
 from tokenbox.gateway.models import not_served
-from tokenbox.gateway.protocols import PROTOCOLS, Style
+from tokenbox.gateway.protocols import PROTOCOLS, ErrorStyle
 from tokenbox.gateway.refusals import Refusal
-from tokenbox.gateway.relay import Outcome, Relay
-from tokenbox.gateway.services import Decision, how_fitted
+from tokenbox.gateway.relay import CallOutcome, Relay
+from tokenbox.gateway.services import ProofDecision, how_fitted
 from tokenbox.gateway.settings import Mode
 from tokenbox.gateway.upstream import Unreachable, Upstream
 from tokenbox.providers.framing import frame
@@ -80,7 +80,7 @@ class Application:
 
     async def answer(self, incoming: Incoming, send: Send, request_id: str) -> None:
         """Answer by one of the routes."""
-        style = Style.ANTHROPIC if incoming.path.startswith("/v1/messages") else Style.OPENAI
+        style = ErrorStyle.ANTHROPIC if incoming.path.startswith("/v1/messages") else ErrorStyle.OPENAI
         try:
             reply = await self._own(incoming, request_id)
         except ClientGone:
@@ -152,7 +152,7 @@ class Gateway(Application):
                 return
             send = shared_with(origin, send)
         if incoming.method == "POST" and incoming.path in PROTOCOLS:
-            await Request(self.services, incoming, send, request_id).run()
+            await GatewayRequest(self.services, incoming, send, request_id).run()
         else:
             await super().answer(incoming, send, request_id)
 
@@ -168,7 +168,7 @@ class Gateway(Application):
                 return
 
 
-class Request:
+class GatewayRequest:
     """One request that makes tokens. :meth:`run` is its way."""
 
     def __init__(self, services: Services, incoming: Incoming, send: Send, request_id: str) -> None:
@@ -178,22 +178,22 @@ class Request:
         self.request_id = request_id
         self.protocol = PROTOCOLS[incoming.path]
         self.category = self.protocol.name
-        self.outcome = Outcome()
+        self.outcome = CallOutcome()
         self.started_at = time.monotonic()
         self.began_at = datetime.now(UTC)
         self.was_sent = False
-        self.call: Call | None = None
-        self.verdict: Verdict | None = None
+        self.call: ApiCall | None = None
+        self.verdict: Admission | None = None
         self.use: ModelUse | None = None
         self.first: Count | None = None
         self.done: dict[str, object] | None = None
         self.tried: dict[str, Count] = {}
-        self.asked: Call | None = None
+        self.asked: ApiCall | None = None
         self.parent = incoming.header(b"traceparent")
         self.overflow_of: str | None = None
         self.span = services.traces.begin(self.parent)
         self.proof: str | None = None
-        self._decision: tuple[Verdict, dict[str, object] | None, str] | None = None
+        self._decision: tuple[Admission, dict[str, object] | None, str] | None = None
         self.grant: Grant | None = None
         self.upstream: Upstream | None = None
         # What is recorded is known by this id; the client's own may come twice.
@@ -294,7 +294,7 @@ class Request:
             return mode
         return own
 
-    async def _judged(self, call: Call, upstream: Upstream, mode: Mode) -> Verdict:
+    async def _judged(self, call: ApiCall, upstream: Upstream, mode: Mode) -> Admission:
         """Count the request as the upstream will, and hold it against what the model can take."""
         services = self.services
         use = self.use = await services.models.use(upstream, call.model)
@@ -307,7 +307,9 @@ class Request:
             counted = Counted(Count(size // 4, exact=False, at_most=size, by=By.CHARS4), "bytes / 4")
         return judge(call, counted, await self._model(call, upstream, use), mode, services.settings.uncertain)
 
-    async def _overflow(self, call: Call, mode: Mode, grant: Grant) -> tuple[Call, Upstream, Verdict] | None:
+    async def _overflow(
+        self, call: ApiCall, mode: Mode, grant: Grant
+    ) -> tuple[ApiCall, Upstream, Admission] | None:
         """The request to the first larger model that takes it, of those that the operator names."""
         own = self.use
         for name in self.services.settings.own_model(call.model).overflow:
@@ -323,7 +325,7 @@ class Request:
         self.use = own
         return None
 
-    async def _model(self, call: Call, upstream: Upstream, use: ModelUse) -> ModelFigures:
+    async def _model(self, call: ApiCall, upstream: Upstream, use: ModelUse) -> ModelFigures:
         """What the model can take; of several that may answer, what the smallest can."""
         model: ModelFigures = use
         for name in call.fallbacks:
@@ -332,7 +334,7 @@ class Request:
             model = narrowed(model, await self.services.models.use(upstream, name))
         return model
 
-    async def _fitted(self, call: Call, upstream: Upstream, verdict: Verdict, grant: Grant) -> Call:
+    async def _fitted(self, call: ApiCall, upstream: Upstream, verdict: Admission, grant: Grant) -> ApiCall:
         """The call made to fit, in the mode ``fit``; else a refusal."""
         assert self.use is not None  # noqa: S101  # judged before
         cannot = verdict.is_missing_count or verdict.is_unseen
@@ -344,7 +346,7 @@ class Request:
         self.verdict, self.done = fitted.verdict, fitted.record
         return fitted.call
 
-    async def _with_parts(self, call: Call, verdict: Verdict, use: ModelUse) -> Verdict:
+    async def _with_parts(self, call: ApiCall, verdict: Admission, use: ModelUse) -> Admission:
         """The verdict with the size of each message; counted only for a refusal."""
         parts = await self.services.counting.parts(call, use)
         self.verdict = replace(verdict, counted=replace(verdict.counted, parts=parts))
@@ -397,7 +399,7 @@ class Request:
     async def _proven(self, refusal: Refusal | None) -> None:
         """Where proofs are asked for: one of this decision. Raises :class:`Refusal` if it cannot be kept."""
         if self.asked is not None and self.first is not None and self.verdict is not None:
-            decision = Decision(
+            decision = ProofDecision(
                 self.asked, self.first, self.call, self.verdict, self.done, self.tried, refusal
             )
             self.proof = await self.services.prove(decision)
@@ -469,7 +471,7 @@ class Request:
 class DisconnectWatcher:
     """A context that is cancelled when the client closes its connection, and then raises ``ClientGone``."""
 
-    def __init__(self, client: Client, outcome: Outcome) -> None:
+    def __init__(self, client: Client, outcome: CallOutcome) -> None:
         self._client = client
         self._outcome = outcome
         self._left = False

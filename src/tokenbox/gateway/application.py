@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tokenbox.config import load
 from tokenbox.gateway.build import Stores, gateway_of
 from tokenbox.gateway.configured import settings_from
-from tokenbox.gateway.log import Log
+from tokenbox.gateway.log import RequestLog
 
 if TYPE_CHECKING:
     from tokenbox.gateway.app import Gateway
@@ -29,5 +29,5 @@ def application(folder: str = ".") -> Gateway:
     settings = settings_from(folder, {})
     if load(folder).value("gateway.keys") is None:
         settings = replace(settings, keys_required=True)
-    gateway, _ = gateway_of(settings, Stores.open(settings), Log(sys.stderr.write))
+    gateway, _ = gateway_of(settings, Stores.open(settings), RequestLog(sys.stderr.write))
     return gateway

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tokenbox.gateway.calls import Call
+    from tokenbox.gateway.calls import ApiCall
     from tokenbox.gateway.upstream import Upstream
 
 _OPEN = re.compile(rb"\s*\{(\s*\})?")
@@ -16,7 +16,7 @@ _INCLUDE = b'"stream_options":{"include_usage":true}'
 class AskForUsage:
     """A stream of chat completions says its usage only if asked, and the ledger needs it."""
 
-    def body_for(self, call: Call, upstream: Upstream) -> tuple[bytes, bool]:
+    def body_for(self, call: ApiCall, upstream: Upstream) -> tuple[bytes, bool]:
         """The body, and whether the event with the usage is ours alone, and not for the client."""
         if (
             not call.stream

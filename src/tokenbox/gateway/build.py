@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from datetime import date
 
     from tokenbox.catalog import Price
-    from tokenbox.gateway.log import Log
-    from tokenbox.gateway.services import Accounts, Attempt, Authenticator, Decision, Grant
-    from tokenbox.gateway.settings import Settings
+    from tokenbox.gateway.log import RequestLog
+    from tokenbox.gateway.services import Accounts, Attempt, Authenticator, Grant, ProofDecision
+    from tokenbox.gateway.settings import GatewaySettings
     from tokenbox.ledger.quota import Take
     from tokenbox.models import ModelUse
     from tokenbox.store.bundles import Bundles
@@ -70,7 +70,7 @@ class Stores:
     threads: StoreThreads
 
     @classmethod
-    def open(cls, settings: Settings) -> Stores:
+    def open(cls, settings: GatewaySettings) -> Stores:
         """Raises :class:`~tokenbox.store.errors.StoreError` and :class:`SpoolError`."""
         store, threads = open_store(settings.database), StoreThreads()
         try:
@@ -97,7 +97,7 @@ class GatewayServices:
     """The services of a running gateway. Fulfils :class:`~tokenbox.gateway.services.Services`."""
 
     def __init__(
-        self, settings: Settings, stores: Stores, log: Log, workers_folder: Path | None = None
+        self, settings: GatewaySettings, stores: Stores, log: RequestLog, workers_folder: Path | None = None
     ) -> None:
         """``workers_folder``: where the workers of one gateway find each other; None for the only one."""
         self.workers_folder = workers_folder
@@ -158,7 +158,7 @@ class GatewayServices:
         await asyncio.to_thread(self.traces.close)
         self.log.write("stopped")
 
-    def reload(self, settings: Settings) -> None:
+    def reload(self, settings: GatewaySettings) -> None:
         """Other policies, from the next request on. Upstreams keep their connections and their places."""
         known = {upstream.name: upstream for upstream in self.upstreams}
         upstreams = []
@@ -193,7 +193,7 @@ class GatewayServices:
             self.log.write("spool_failed", error=error.message)
             raise Refusal(503, error.code, "Nothing can be recorded just now, so nothing is sent.") from None
 
-    async def prove(self, decision: Decision) -> str | None:
+    async def prove(self, decision: ProofDecision) -> str | None:
         """The id of the bundle that proves a decision; None where none is asked for."""
         settings, bundles = self.settings, self.bundles
         if bundles is None:
@@ -337,7 +337,7 @@ class GatewayServices:
         self.metrics.gauge("tasks", lambda: len(asyncio.all_tasks(self._loop)))
 
 
-def bundles_of(settings: Settings) -> Bundles | None:
+def bundles_of(settings: GatewaySettings) -> Bundles | None:
     """Where proofs go, and the keys that sign them; None where none is asked for. Raises ``KeyInvalid``."""
     if settings.proof is None:
         return None
@@ -368,7 +368,7 @@ def _price(model: str, on: date) -> Price | None:
 
 
 def gateway_of(
-    settings: Settings, stores: Stores, log: Log, workers_folder: Path | None = None
+    settings: GatewaySettings, stores: Stores, log: RequestLog, workers_folder: Path | None = None
 ) -> tuple[Gateway, GatewayServices]:
     """The application and its services."""
     COUNTS.limit(REMEMBERED)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from tokenbox.gateway.protocols import Protocol
-    from tokenbox.gateway.settings import Limits
+    from tokenbox.gateway.settings import RequestLimits
 
 Found = TypeVar("Found")
 Headers = tuple[tuple[bytes, bytes], ...]
@@ -64,7 +64,7 @@ PRICED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ApiCall:
     """What a client asks: ``body`` is its JSON as an object, ``data`` the very bytes.
 
     ``choices``: how many answers are made in all, of all its prompts. ``fallbacks``: other models that may
@@ -117,15 +117,15 @@ class Call:
         options = self.body.get("stream_options")
         return isinstance(options, dict) and options.get("include_usage") is True
 
-    def with_model(self, model: str) -> Call:
+    def with_model(self, model: str) -> ApiCall:
         """The same request to another model."""
         return replace(self.with_body({**self.body, "model": model}), model=model)
 
-    def without_body(self) -> Call:
+    def without_body(self) -> ApiCall:
         """What is still needed of it once it was sent."""
         return replace(self, body={}, data=b"")
 
-    def with_body(self, body: dict[str, Any]) -> Call:
+    def with_body(self, body: dict[str, Any]) -> ApiCall:
         """The same call with another body."""
         data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
         return replace(self, body=body, data=data, max_output=_max_output(self.protocol, body))
@@ -138,7 +138,7 @@ async def read_in_time(data: bytes, read: Callable[[], Found]) -> Found:
     return await asyncio.get_running_loop().run_in_executor(_READERS, read)
 
 
-def read_call(protocol: Protocol, data: bytes, limits: Limits, client_auth: Headers = ()) -> Call:
+def read_call(protocol: Protocol, data: bytes, limits: RequestLimits, client_auth: Headers = ()) -> ApiCall:
     """The call in a body. Raises :class:`Refusal` (400) naming what is wrong with it."""
     body = read_object(data, limits)
     model = body.get("model")
@@ -165,11 +165,11 @@ def read_call(protocol: Protocol, data: bytes, limits: Limits, client_auth: Head
     if stream is not None and not isinstance(stream, bool):
         raise bad(f"stream is true or false, not {_shown(stream)}.", "stream")
     most = _max_output(protocol, body)
-    call = Call(protocol, model, body, data, stream is True, most, _choices(body), client_auth, fallbacks)
+    call = ApiCall(protocol, model, body, data, stream is True, most, _choices(body), client_auth, fallbacks)
     return replace(call, choices=call.choices * len(call.prompts)) if protocol.takes_prompts else call
 
 
-def read_object(data: bytes, limits: Limits) -> dict[str, Any]:
+def read_object(data: bytes, limits: RequestLimits) -> dict[str, Any]:
     """A JSON object, with nothing in it that two readers could read differently.
 
     Raises :class:`Refusal` (400): NaN, a key that is there twice, broken UTF-8, too deep, too many values.

@@ -8,11 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from tokenbox.config import load
-from tokenbox.config.errors import Code, ConfigError
+from tokenbox.config.errors import ConfigCode, ConfigError
 from tokenbox.config.setting import Level
 from tokenbox.config.trust import may_have_key, own_paths
 from tokenbox.gateway.protocols import PROTOCOLS
-from tokenbox.gateway.settings import Fit, Limits, Mode, ModelSettings, Settings, UpstreamSettings, WhenAway
+from tokenbox.gateway.settings import (
+    Fit,
+    GatewaySettings,
+    Mode,
+    ModelSettings,
+    RequestLimits,
+    UpstreamSettings,
+    WhenAway,
+)
 from tokenbox.policy.guard import Uncertain
 from tokenbox.providers.target import root_of
 
@@ -36,7 +44,7 @@ def settings_from(
     flags: Mapping[str, object],
     upstreams: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
-) -> Settings:
+) -> GatewaySettings:
     """The settings that hold in ``folder``.
 
     ``upstreams``, as ``URL`` or ``NAME=URL``, go in place of those of the files. Raises ``ConfigError`` and
@@ -54,14 +62,14 @@ def settings_from(
     admin_port = config.value("gateway.admin_port")
     port, low_water, body = (config.value(f"gateway.{name}") for name in ("port", "low_water", "body_bytes"))
     seconds: dict[str, Any] = {name: float(str(config.value(f"gateway.{name}"))) for name in _SECONDS}
-    return Settings(
+    return GatewaySettings(
         upstreams=tuple(servers),
         mode=Mode(str(config.value("gateway.mode"))),
         modes=_modes(config),
         models={name: _model(config, name) for name in config.names("models")},
         default_model=_model(config, None),
         limits=replace(
-            Limits(),
+            RequestLimits(),
             body=int(str(body)),
             bodies=int(str(config.value("gateway.bodies_bytes"))),
             drain_seconds=float(_text(config, "gateway.drain_seconds") or 0),
@@ -100,7 +108,7 @@ def _admin_key(config: Config, env: Mapping[str, str]) -> str | None:
             f"gateway.admin_key_env in {setting.source} names {variable}: a project's file may only name a "
             "variable that begins with TOKENBOX_. Call it TOKENBOX_ADMIN_KEY, or set it for yourself: "
             f"tokenbox config set --user gateway.admin_key_env {variable}",
-            code=Code.SECRET,
+            code=ConfigCode.SECRET,
             key="gateway.admin_key_env",
         )
     key = env.get(variable, "").strip()
@@ -108,7 +116,7 @@ def _admin_key(config: Config, env: Mapping[str, str]) -> str | None:
         raise ConfigError(
             f"gateway.admin_key_env names {variable}, which has {len(key)} characters. Set it to a secret of "
             f"{_SHORTEST_ADMIN_KEY} characters or more.",
-            code=Code.BAD_VALUE,
+            code=ConfigCode.BAD_VALUE,
             key="gateway.admin_key_env",
         )
     return key
@@ -147,7 +155,7 @@ def _upstream(config: Config, name: str, env: Mapping[str, str]) -> UpstreamSett
     if url is None:
         raise ConfigError(
             f'upstreams.{name} has no url. Write where the server is, as url = "http://127.0.0.1:8080".',
-            code=Code.BAD_VALUE,
+            code=ConfigCode.BAD_VALUE,
             key=f"upstreams.{name}.url",
         )
     variable = value("key_env")
@@ -157,7 +165,7 @@ def _upstream(config: Config, name: str, env: Mapping[str, str]) -> UpstreamSett
         if key is None:
             raise ConfigError(
                 f"upstreams.{name}.key_env names {variable}, which is not set. Set it first.",
-                code=Code.BAD_VALUE,
+                code=ConfigCode.BAD_VALUE,
                 key=f"upstreams.{name}.key_env",
             )
     address = config.setting(("upstreams", name, "url"))
@@ -169,7 +177,7 @@ def _upstream(config: Config, name: str, env: Mapping[str, str]) -> UpstreamSett
             f"the key {variable} is not sent to {root_of(str(url))}: that address comes from "
             f"{address.source}, which others may have written. Put [upstreams.{name}] into a file of your "
             "own, and name that with TOKENBOX_USER_CONFIG.",
-            code=Code.SECRET,
+            code=ConfigCode.SECRET,
             key=f"upstreams.{name}.key_env",
         )
     return UpstreamSettings(
@@ -203,7 +211,7 @@ def _modes(config: Config) -> dict[str, Mode]:
         if name not in _ROUTES:
             raise ConfigError(
                 f"there is no route {name!r}. There are: {', '.join(_ROUTES)}.",
-                code=Code.UNKNOWN_KEY,
+                code=ConfigCode.UNKNOWN_KEY,
                 key=f"routes.{name}",
             )
         mode = config.value(("routes", name, "mode"))

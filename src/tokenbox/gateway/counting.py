@@ -19,7 +19,7 @@ from tokenbox.compose.requests import By, Count
 from tokenbox.content.items import texts_in
 from tokenbox.content.message import InvalidMessage
 from tokenbox.content.request import FREE_CHARACTERS, characters_in, costly, costly_fields, read_request
-from tokenbox.conversation.calibration import Counted as CountedFor
+from tokenbox.conversation.calibration import CountedFor
 from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.conversation.pieces import MEDIA
 from tokenbox.errors import TokenboxError
@@ -27,7 +27,7 @@ from tokenbox.gateway.admission import Counted
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.unseen import has_marks, unseen_input
 from tokenbox.integers import MAX_INTEGER
-from tokenbox.providers.memory import Outcome
+from tokenbox.providers.memory import ProbeOutcome
 from tokenbox.providers.server import count_request
 from tokenbox.providers.shapes import at
 from tokenbox.tokenizers.registry import get
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
     from tokenbox.content.request import Request
     from tokenbox.conversation.calibration import Calibration
-    from tokenbox.gateway.calls import Call
-    from tokenbox.gateway.settings import Limits
+    from tokenbox.gateway.calls import ApiCall
+    from tokenbox.gateway.settings import RequestLimits
     from tokenbox.gateway.upstream import Upstream
     from tokenbox.models import ModelUse
     from tokenbox.providers.kinds.kind import RequestCount
-    from tokenbox.providers.memory import Reply
+    from tokenbox.providers.memory import ProbeReply
     from tokenbox.providers.server import ServerCount
     from tokenbox.tokenizers.protocol import Tokenizer
 
@@ -64,22 +64,22 @@ _IN_WHOLE = frozenset(
 )
 _OK = 200
 _MISSING = {
-    Outcome.NOT_NOW: "it is not available just now",
-    Outcome.TIMED_OUT: "it did not answer in time",
-    Outcome.NOT_THIS: "it refuses to count this request",
+    ProbeOutcome.NOT_NOW: "it is not available just now",
+    ProbeOutcome.TIMED_OUT: "it did not answer in time",
+    ProbeOutcome.NOT_THIS: "it refuses to count this request",
 }
 
 
 class RequestCounting:
     """Counts requests. ``calibration``: what answers reported of earlier counts."""
 
-    def __init__(self, limits: Limits, calibration: Calibration) -> None:
+    def __init__(self, limits: RequestLimits, calibration: Calibration) -> None:
         self._limits = limits
         self._calibration = calibration
         # Tokenizers that have loaded all they need. Loading takes seconds, so it is never done in the loop.
         self._loaded: set[int] = set()
 
-    async def count(self, call: Call, upstream: Upstream, use: ModelUse) -> Counted:
+    async def count(self, call: ApiCall, upstream: Upstream, use: ModelUse) -> Counted:
         """The count of the whole. Raises :class:`Refusal` for what cannot be counted at all."""
         try:
             counted, way = await self._count(call, upstream, use)
@@ -92,7 +92,7 @@ class RequestCounting:
         return replace(counted, count=count, unseen=unseen)
 
     async def _count(
-        self, call: Call, upstream: Upstream, use: ModelUse
+        self, call: ApiCall, upstream: Upstream, use: ModelUse
     ) -> tuple[Counted, RequestCount | None]:
         """The count, and the server's way by which it was made, if it was."""
         kind = upstream.kind
@@ -101,17 +101,17 @@ class RequestCounting:
         if use.exact or kind is None or call.protocol.api not in kind.counts:
             return await self._checked(call, upstream, use, await self._here(call, upstream, use)), None
         there = await self._there(call, upstream, use)
-        if not isinstance(there, Outcome):
+        if not isinstance(there, ProbeOutcome):
             counted, way = there
             return await self._checked(call, upstream, use, counted), way
         here = await self._here(call, upstream, use)
-        if there is Outcome.UNSUPPORTED:
+        if there is ProbeOutcome.UNSUPPORTED:
             return await self._checked(call, upstream, use, here), None
         missing = f"the upstream {upstream.name!r} counts for {call.model[:100]!r}, and {_MISSING[there]}"
         bounded = await self._bounded(call, use, here.count.total)
         return replace(here, count=replace(here.count, exact=False, at_most=bounded), missing=missing), None
 
-    async def parts(self, call: Call, use: ModelUse) -> tuple[int, ...]:
+    async def parts(self, call: ApiCall, use: ModelUse) -> tuple[int, ...]:
         """About what each message or prompt is alone."""
         tokenizer = texts_of(use)
 
@@ -122,7 +122,7 @@ class RequestCounting:
 
         return await self._in_time(tokenizer, len(call.data), sizes)
 
-    async def tokens_of(self, call: Call, upstream: Upstream, use: ModelUse, counted: Counted) -> Any:  # noqa: ANN401  # JSON
+    async def tokens_of(self, call: ApiCall, upstream: Upstream, use: ModelUse, counted: Counted) -> Any:  # noqa: ANN401  # JSON
         """Which tokens a text or a chat is: as many as were counted; None where nobody can say which.
 
         Raises ``TokenboxError`` for a text that has none, such as half a character.
@@ -134,7 +134,7 @@ class RequestCounting:
             found = await _said(call, upstream)
         return found if isinstance(found, list) and len(found) == counted.tokens else None
 
-    def reported(self, upstream: Upstream, call: Call, counted: Counted, tokens: int | None) -> str | None:
+    def reported(self, upstream: Upstream, call: ApiCall, counted: Counted, tokens: int | None) -> str | None:
         """Compare a count with what the upstream reported. The first difference, in words; else None."""
         if counted.count.largest is not None:
             return None  # servers differ in what they report of several prompts
@@ -144,7 +144,7 @@ class RequestCounting:
 
     # Here.
 
-    async def _here(self, call: Call, upstream: Upstream, use: ModelUse) -> Counted:
+    async def _here(self, call: ApiCall, upstream: Upstream, use: ModelUse) -> Counted:
         """Counted in this process; a long text in a thread, where it holds nobody up."""
         counter = use.counter
         count = await self._in_time(texts_of(use), len(call.data), lambda: count_here(call, use))
@@ -154,13 +154,13 @@ class RequestCounting:
             count = replace(count, exact=False, at_most=await self._bounded(call, use, count.total))
         return Counted(count, counter.identity.name, counter.identity)
 
-    async def _bounded(self, call: Call, use: ModelUse, total: int) -> int:
+    async def _bounded(self, call: ApiCall, use: ModelUse, total: int) -> int:
         """What it counts at most, whoever counts: by bytes, unless the model's vocabulary is its own."""
         bound = Bound(use.tokenizer if use.exact else None)
         size = len(call.data)
         return max(total, await self._in_time(texts_of(use), size, lambda: bound.request(_request(call))))
 
-    async def _ids(self, call: Call, upstream: Upstream, use: ModelUse) -> Counted:
+    async def _ids(self, call: ApiCall, upstream: Upstream, use: ModelUse) -> Counted:
         """Tokens, which nobody has to count."""
         sizes = [len(prompt) for prompt in call.prompts]
         largest = max(sizes) if len(sizes) > 1 else None
@@ -173,8 +173,8 @@ class RequestCounting:
     # There.
 
     async def _there(
-        self, call: Call, upstream: Upstream, use: ModelUse
-    ) -> tuple[Counted, RequestCount] | Outcome:
+        self, call: ApiCall, upstream: Upstream, use: ModelUse
+    ) -> tuple[Counted, RequestCount] | ProbeOutcome:
         """The upstream's own count; else why there is none."""
         if call.protocol.takes_prompts:
             return await self._prompts_there(call, upstream, use)
@@ -184,13 +184,13 @@ class RequestCounting:
         return await self._completed(call, upstream, use, reply.value, [reply.value.tokens])
 
     async def _prompts_there(
-        self, call: Call, upstream: Upstream, use: ModelUse
-    ) -> tuple[Counted, RequestCount] | Outcome:
+        self, call: ApiCall, upstream: Upstream, use: ModelUse
+    ) -> tuple[Counted, RequestCount] | ProbeOutcome:
         """Each prompt alone, in batches; tokens are counted as they are."""
         prompts = call.prompts
         texts = [prompt for prompt in prompts if isinstance(prompt, str)]
         if not texts or not all(isinstance(prompt, str) or _are_ids(prompt) for prompt in prompts):
-            return Outcome.UNSUPPORTED
+            return ProbeOutcome.UNSUPPORTED
         sizes = [len(prompt) for prompt in prompts if not isinstance(prompt, str)]
         way = None
         for start in range(0, len(texts), BATCH):
@@ -204,13 +204,15 @@ class RequestCounting:
         assert way is not None  # noqa: S101  # there is a text
         return await self._completed(call, upstream, use, way, sizes)
 
-    async def _asked(self, call: Call, upstream: Upstream, body: dict[str, Any]) -> Reply[ServerCount]:
+    async def _asked(
+        self, call: ApiCall, upstream: Upstream, body: dict[str, Any]
+    ) -> ProbeReply[ServerCount]:
         assert upstream.kind is not None  # noqa: S101  # looked at before
         ask = upstream.asks(call.client_auth)
         return await count_request(ask, upstream.kind, call.protocol.api, body, translated=False)
 
     async def _completed(
-        self, call: Call, upstream: Upstream, use: ModelUse, found: ServerCount, sizes: Sequence[int]
+        self, call: ApiCall, upstream: Upstream, use: ModelUse, found: ServerCount, sizes: Sequence[int]
     ) -> tuple[Counted, RequestCount]:
         """A server's figure, and what of the request is not in it."""
         source, total = f"{upstream.name}:{found.way.path}", sum(sizes)
@@ -226,7 +228,7 @@ class RequestCounting:
         return Counted(count, source), found.way
 
     @staticmethod
-    def _uncovered(call: Call, use: ModelUse, found: ServerCount) -> tuple[int, int]:
+    def _uncovered(call: ApiCall, use: ModelUse, found: ServerCount) -> tuple[int, int]:
         """The tokens of what the server's count leaves out, at best and at most: fields, images and files."""
         extra = more = 0
         sent = _sent(call, found.way)
@@ -242,7 +244,7 @@ class RequestCounting:
             extra, more = extra + media * MEDIA, more + media * PER_MEDIA
         return extra, more
 
-    async def _checked(self, call: Call, upstream: Upstream, use: ModelUse, counted: Counted) -> Counted:
+    async def _checked(self, call: ApiCall, upstream: Upstream, use: ModelUse, counted: Counted) -> Counted:
         """Without ``exact``, once a count of the same kind was not what the server reported."""
         count = counted.count
         if not count.exact or self._calibration.trusts(key := _key(call, upstream, counted)):
@@ -270,26 +272,26 @@ class RequestCounting:
             raise Refusal(400, error.code, error.message) from None
 
 
-def _sent(call: Call, way: RequestCount) -> frozenset[str]:
+def _sent(call: ApiCall, way: RequestCount) -> frozenset[str]:
     """The fields of a request that a server's count has."""
     if call.protocol.takes_prompts:
         return frozenset((call.protocol.input_key, "model"))
     return _IN_WHOLE | {"model"} if way.is_whole else frozenset(way.body(call.body))
 
 
-def _unseen(call: Call, way: RequestCount | None) -> str | None:
+def _unseen(call: ApiCall, way: RequestCount | None) -> str | None:
     """The input that no count has, in words; None if there is none."""
     if way is None:
         return unseen_input(call)
     return unseen_input(call, _sent(call, way), media=way.is_whole or way.has_media)
 
 
-def _request(call: Call) -> Request:
+def _request(call: ApiCall) -> Request:
     """The request in the one shape. Raises :class:`InvalidMessage`."""
     return read_request(call.body, api=call.protocol.api, strict=False)
 
 
-def count_here(call: Call, use: ModelUse) -> Count:
+def count_here(call: ApiCall, use: ModelUse) -> Count:
     """The count of this process. Where it is not exact, no text of the request counts less than itself."""
     count = _counted(call, use)
     if count.exact:
@@ -301,7 +303,7 @@ def count_here(call: Call, use: ModelUse) -> Count:
     return replace(count, total=total, at_most=max(count.at_most, total), largest=largest)
 
 
-def _counted(call: Call, use: ModelUse) -> Count:
+def _counted(call: ApiCall, use: ModelUse) -> Count:
     request = _request(call)
     try:
         return use.counter.count_request(request)
@@ -316,7 +318,7 @@ def texts_of(use: ModelUse) -> Tokenizer:
     return get("two-vocabularies") if use.tokenizer is None else use.tokenizer
 
 
-def _key(call: Call, upstream: Upstream, counted: Counted) -> CountedFor:
+def _key(call: ApiCall, upstream: Upstream, counted: Counted) -> CountedFor:
     who = counted.source if counted.identity is None else counted.identity.fingerprint
     return CountedFor(who, call.model, upstream.settings.url)
 
@@ -334,12 +336,12 @@ def _are_ids(prompt: object) -> bool:
     return isinstance(prompt, list) and all(type(item) is int for item in prompt)
 
 
-def _is_ids_only(call: Call) -> bool:
+def _is_ids_only(call: ApiCall) -> bool:
     """Whether the client sends tokens, which nobody has to count."""
     return call.protocol.takes_prompts and all(map(_are_ids, call.prompts))
 
 
-async def _said(call: Call, upstream: Upstream) -> object:
+async def _said(call: ApiCall, upstream: Upstream) -> object:
     """The tokens by the kind's path that says them, maybe of the prompt that another renders first."""
     ways = () if upstream.kind is None else upstream.kind.counts.get(call.protocol.api, ())
     way = next((way for way in ways if way.ids or (way.then is not None and way.then.ids)), None)

@@ -23,16 +23,24 @@ from tokenbox.gateway.counting import count_here
 from tokenbox.gateway.fitting import PolicyFitting
 from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.refusals import Refusal
-from tokenbox.gateway.services import Decision, Grant, Summary
-from tokenbox.gateway.settings import Fit, Limits, Mode
+from tokenbox.gateway.services import Grant, ModelSummary, ProofDecision
+from tokenbox.gateway.settings import Fit, Mode, RequestLimits
 from tokenbox.gateway.texts import SUMMARY
 from tokenbox.models import Counting as Counters
 from tokenbox.models import ModelFigures, ModelUse, resolve
 from tokenbox.policy.guard import Uncertain
 from tokenbox.proof.bundle import DECISIONS, INPUTS, MANIFEST
-from tokenbox.proof.calls import Function, evidence_of
+from tokenbox.proof.calls import RecordedFunction, evidence_of
 from tokenbox.proof.errors import BundleInvalid, ReplayImpossible
-from tokenbox.proof.evidence import Budget, Evidence, Input, Kind, Outcome, Sourced, Status
+from tokenbox.proof.evidence import (
+    Budget,
+    Evidence,
+    EvidenceKind,
+    EvidenceOutcome,
+    EvidenceStatus,
+    Input,
+    Sourced,
+)
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 from tokenbox.tokenizers.registry import FILE_PREFIX, is_builtin
 
@@ -40,9 +48,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tokenbox.conversation.low_water import LowWater
-    from tokenbox.gateway.admission import Verdict
-    from tokenbox.gateway.calls import Call
-    from tokenbox.gateway.services import Counting
+    from tokenbox.gateway.admission import Admission
+    from tokenbox.gateway.calls import ApiCall
+    from tokenbox.gateway.services import CountingService
     from tokenbox.gateway.upstream import Upstream
     from tokenbox.proof.calls import Arguments
     from tokenbox.proof.evidence import Evidence, Record
@@ -53,19 +61,19 @@ REQUEST = "request"
 _RATIO: Final = re.compile(r"[0-9]{1,50}(\.[0-9]{1,50}|/[1-9][0-9]{0,50})?")
 _NAMES = {protocol.name: protocol for protocol in PROTOCOLS.values()}
 # A bundle may be of a gateway with other limits.
-_LIMITS = Limits(body=1 << 40, messages=1 << 40, count_seconds=3600.0)
+_LIMITS = RequestLimits(body=1 << 40, messages=1 << 40, count_seconds=3600.0)
 _NO_SERVER = cast("Upstream", None)
 
 
 class Decided(NamedTuple):
     """A decision, and the policy of the mode fit by which it was made."""
 
-    decision: Decision
+    decision: ProofDecision
     fit: Sequence[Fit]
     low_water: LowWater
 
 
-def of_request(decision: Decision, fit: Sequence[Fit], low_water: LowWater) -> Evidence:
+def of_request(decision: ProofDecision, fit: Sequence[Fit], low_water: LowWater) -> Evidence:
     """The body that was asked and its items as inputs; the figures, what was done and counted as decisions.
 
     What is emitted is the very body that goes on; None for a refusal. ``fit`` and ``low_water``: the policy
@@ -91,9 +99,9 @@ def _result(_: Arguments, decided: Decided) -> dict[str, Any]:
         "tokenizer": counted.identity or TokenizerIdentity(counted.source, "", "", counted.exact),
         "inputs": tuple(_inputs(asked)),
         "decisions": tuple(_decisions(decision)),
-        "outcome": Outcome()
+        "outcome": EvidenceOutcome()
         if refusal is None
-        else Outcome(Status.REFUSED, refusal.code, {"deficit": verdict.deficit}),
+        else EvidenceOutcome(EvidenceStatus.REFUSED, refusal.code, {"deficit": verdict.deficit}),
         "emitted": data,
         "digest": None if data is None else digest_of(data),
         "figures": {"tokens_in": counted.tokens, "exact": counted.exact, "deficit": verdict.deficit},
@@ -105,7 +113,7 @@ def digest_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _options(decision: Decision, fit: Sequence[Fit], low_water: LowWater) -> Record:
+def _options(decision: ProofDecision, fit: Sequence[Fit], low_water: LowWater) -> Record:
     """All that was decided by, besides the figures."""
     asked, sent, verdict = decision.asked, decision.sent, decision.verdict
     options: dict[str, object] = {
@@ -124,14 +132,14 @@ def _options(decision: Decision, fit: Sequence[Fit], low_water: LowWater) -> Rec
     return options
 
 
-def _limit_added(asked: Call, sent: Call | None) -> str | None:
+def _limit_added(asked: ApiCall, sent: ApiCall | None) -> str | None:
     if asked.max_output is not None or sent is None or sent.max_output is None:
         return None
     keys = asked.protocol.output_keys
     return next((key for key in keys if asked.body.get(key) is None is not sent.body.get(key)), keys[0])
 
 
-def _decisions(decision: Decision) -> Iterator[Record]:
+def _decisions(decision: ProofDecision) -> Iterator[Record]:
     """The figures; what was done to make it fit; each body that was counted for it, and its tokens."""
     done, verdict = decision.done, decision.verdict
     yield {"decision": "admitted" if decision.refusal is None else "refused", **verdict.figures()}
@@ -142,7 +150,7 @@ def _decisions(decision: Decision) -> Iterator[Record]:
         yield {"counted": digest, **count.to_dict()}
 
 
-def _inputs(call: Call) -> Iterator[Input]:
+def _inputs(call: ApiCall) -> Iterator[Input]:
     """The body, and each of its items: whose texts are in the body."""
     items = call.input if isinstance(call.input, list) else [call.input]
     for number, item in enumerate(items):
@@ -172,7 +180,7 @@ async def _decided_again(recorded: Recorded) -> Decided:
     counted = await counting.count(asked, _NO_SERVER, use)
     verdict = judge(asked, counted, model, mode, uncertain)
     tried: dict[str, Count] = {}
-    sent: Call | None = asked
+    sent: ApiCall | None = asked
     done, refusal = None, None
     if verdict.mode is not Mode.OBSERVE and not verdict.fits:
         try:
@@ -183,18 +191,18 @@ async def _decided_again(recorded: Recorded) -> Decided:
         raise ReplayImpossible(refusal.message)
     if isinstance(limited := recorded.arguments.get("limited"), str) and sent is not None:
         sent, verdict = with_output_limit(sent, verdict, (limited,))
-    decision = Decision(asked, counted.count, sent, verdict, done, tried, refusal)
+    decision = ProofDecision(asked, counted.count, sent, verdict, done, tried, refusal)
     return Decided(decision, *_policy(recorded))
 
 
 async def _fitted(  # one parameter per thing that is known
     recorded: Recorded,
-    verdict: Verdict,
-    asked: Call,
-    counting: Counting,
+    verdict: Admission,
+    asked: ApiCall,
+    counting: CountingService,
     use: ModelUse,
     tried: dict[str, Count],
-) -> tuple[Call, Verdict, dict[str, object]]:
+) -> tuple[ApiCall, Admission, dict[str, object]]:
     """Made to fit as the policy says. Raises :class:`Refusal`."""
     if verdict.mode is not Mode.FIT or verdict.budget is None:
         raise refusal_of(asked, verdict)
@@ -212,7 +220,7 @@ class _CountedAgain:
     """Counts as the bundle has them; what counted here counts again, and its figure is the total.
 
     A tokenizer that is given counts in place of whoever counted. Fulfils
-    :class:`~tokenbox.gateway.services.Counting`.
+    :class:`~tokenbox.gateway.services.CountingService`.
     """
 
     def __init__(self, recorded: Recorded, use: ModelUse) -> None:
@@ -230,7 +238,7 @@ class _CountedAgain:
             if "counted" in record
         }
 
-    async def count(self, call: Call, upstream: Upstream, use: ModelUse) -> Counted:
+    async def count(self, call: ApiCall, upstream: Upstream, use: ModelUse) -> Counted:
         count = self._counts.get(digest_of(call.data))
         if self._is_local:
             again = count_here(call, use)
@@ -243,7 +251,7 @@ class _CountedAgain:
             )
         return Counted(count, self._source, self._identity, self._missing, self._unseen)
 
-    async def parts(self, call: Call, use: ModelUse) -> tuple[int, ...]:
+    async def parts(self, call: ApiCall, use: ModelUse) -> tuple[int, ...]:
         return ()
 
 
@@ -263,7 +271,7 @@ class _RecordedSummaries:
     def __init__(self, recorded: Recorded) -> None:
         self._recorded = recorded
 
-    async def summary_of(self, text: str, at_most: int, call: Call, grant: Grant) -> Summary | None:
+    async def summary_of(self, text: str, at_most: int, call: ApiCall, grant: Grant) -> ModelSummary | None:
         made = next(_summaries(self._recorded), None)
         if made is None:  # the model failed
             return None
@@ -272,7 +280,7 @@ class _RecordedSummaries:
             raise ReplayImpossible("the summary is not in the bundle, which is one without texts.")
         body = _read(call.protocol.name, sent).body
         for said in texts_in([body.get(key) for key in ("system", "instructions", "messages")]):
-            summary = Summary(
+            summary = ModelSummary(
                 said.rpartition(f"{SUMMARY}\n")[2], str(made.get("model")), str(made.get("request_id"))
             )
             if summary.to_dict() == made:
@@ -289,7 +297,7 @@ def _summaries(recorded: Recorded) -> Iterator[Mapping[str, object]]:
                     yield step["summary"]
 
 
-def _use(recorded: Recorded, asked: Call) -> ModelUse:
+def _use(recorded: Recorded, asked: ApiCall) -> ModelUse:
     """What counts here: what was given, what is resolved for the model, or what the bundle names.
 
     No file is opened because a bundle says so.
@@ -308,7 +316,7 @@ def _use(recorded: Recorded, asked: Call) -> ModelUse:
     )
 
 
-def _asked(recorded: Recorded) -> Call:
+def _asked(recorded: Recorded) -> ApiCall:
     """The request as it came."""
     record = next((record for record in recorded.inputs if record["id"] == REQUEST), None)
     if record is None:
@@ -323,7 +331,7 @@ def _asked(recorded: Recorded) -> Call:
     return _read(recorded.arguments.get("route"), text)
 
 
-def _read(route: object, text: str) -> Call:
+def _read(route: object, text: str) -> ApiCall:
     protocol = _NAMES.get(route) if isinstance(route, str) else None
     if protocol is None:
         raise BundleInvalid(
@@ -408,9 +416,9 @@ def _from_the_decision(*_: object) -> Any:  # noqa: ANN401  # what _result has i
     return ()
 
 
-GATEWAY = Function(
+GATEWAY = RecordedFunction(
     name="gateway",
-    kind=Kind.ENFORCEMENT,
+    kind=EvidenceKind.ENFORCEMENT,
     algorithm="gateway/1",
     call=decide_again,
     apart=frozenset({"recorded"}),

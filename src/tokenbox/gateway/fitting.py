@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tokenbox.compose.requests import Count as TokenCount
 from tokenbox.content.items import read_item, read_items
 from tokenbox.conversation.counted_window import CountedWindow
-from tokenbox.engine.window import Limits
+from tokenbox.engine.window import WindowLimits
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.admission import judge, refusal_of
 from tokenbox.gateway.counting import texts_of
 from tokenbox.gateway.low_water import mark
 from tokenbox.gateway.refusals import Refusal
-from tokenbox.gateway.services import Fitted
+from tokenbox.gateway.services import FittedCall
 from tokenbox.gateway.settings import Fit
 from tokenbox.gateway.texts import cuttable, transcript, with_cuts, with_summary
 from tokenbox.tokenizers.truncation import truncate
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from tokenbox.content.items import Item
     from tokenbox.content.message import Object
     from tokenbox.conversation.low_water import LowWater
-    from tokenbox.engine.window import Step
-    from tokenbox.gateway.admission import Verdict
-    from tokenbox.gateway.calls import Call
-    from tokenbox.gateway.services import Counting, Grant, Summaries
+    from tokenbox.engine.window import WindowStep
+    from tokenbox.gateway.admission import Admission
+    from tokenbox.gateway.calls import ApiCall
+    from tokenbox.gateway.services import CountingService, Grant, Summaries
     from tokenbox.gateway.upstream import Upstream
     from tokenbox.models import ModelUse
     from tokenbox.tokenizers.protocol import Tokenizer
 
-    Count = Callable[[Call], Coroutine[Any, Any, Verdict]]
+    Count = Callable[[ApiCall], Coroutine[Any, Any, Admission]]
 
 Found = TypeVar("Found")
 
@@ -57,8 +57,8 @@ THREADS = 8
 
 @dataclass(frozen=True, slots=True)
 class _Evicted:
-    call: Call
-    verdict: Verdict
+    call: ApiCall
+    verdict: Admission
     gone: frozenset[int]
     record: dict[str, object]
 
@@ -69,13 +69,13 @@ class _CallSession:
     sums = False
 
     def __init__(
-        self, call: Call, whole: Verdict, tokenizer: Tokenizer, ask: Callable[[Call], Verdict]
+        self, call: ApiCall, whole: Admission, tokenizer: Tokenizer, ask: Callable[[ApiCall], Admission]
     ) -> None:
         self.call, self.counted = call, whole
         self._tokenizer, self._ask = tokenizer, ask
         self._given = call
         self._shown: dict[int, Any] = {}
-        self._asked: dict[bytes, Verdict] = {call.data: whole}
+        self._asked: dict[bytes, Admission] = {call.data: whole}
         self._is_stale = False
 
     def frame(self, head: Sequence[Item], tools: Sequence[Object] = (), fields: Object | None = None) -> None:
@@ -111,7 +111,7 @@ class _CallSession:
     def cost(self, item: Item) -> int:
         return sum(self._tokenizer.count_batch([message.counted_text for message in item.messages]))
 
-    def _asked_for(self, shown: Mapping[int, Any]) -> tuple[Call, Verdict]:
+    def _asked_for(self, shown: Mapping[int, Any]) -> tuple[ApiCall, Admission]:
         call = self._given.with_body({**self._given.body, self._given.protocol.input_key: [*shown.values()]})
         if call.data not in self._asked:
             self._asked[call.data] = self._ask(call)
@@ -127,7 +127,7 @@ class PolicyFitting:
 
     def __init__(
         self,
-        counting: Counting,
+        counting: CountingService,
         summaries: Summaries,
         policy: Sequence[Fit] = (Fit.EVICT,),
         low_water: LowWater = 1,
@@ -147,18 +147,18 @@ class PolicyFitting:
 
     async def fit(
         self,
-        call: Call,
+        call: ApiCall,
         upstream: Upstream,
         use: ModelUse,
-        verdict: Verdict,
+        verdict: Admission,
         grant: Grant,
         tried: dict[str, TokenCount],
-    ) -> Fitted | None:
+    ) -> FittedCall | None:
         budget, guarded = verdict.budget, verdict.guarded
         if budget is None or guarded is None or budget < 1 or call.protocol.name not in _WINDOWED:
             return None
 
-        async def count(smaller: Call) -> Verdict:
+        async def count(smaller: ApiCall) -> Admission:
             counted = await self._counting.count(smaller, upstream, use)
             found = judge(smaller, counted, verdict.model, verdict.mode, guarded.uncertain)
             if found.is_missing_count:
@@ -180,12 +180,12 @@ class PolicyFitting:
             if counted.fits:
                 totals = {"before": _size(verdict), "after": _size(counted), "budget": budget}
                 first = steps[0] if len(steps) == 1 else {"action": "several", "steps": steps}
-                return Fitted(call, counted, {**first, **totals})
+                return FittedCall(call, counted, {**first, **totals})
         return None
 
     async def _truncated(
-        self, call: Call, tokenizer: Tokenizer, count: Count, counted: Verdict, budget: int
-    ) -> tuple[Call, Verdict, dict[str, object]] | None:
+        self, call: ApiCall, tokenizer: Tokenizer, count: Count, counted: Admission, budget: int
+    ) -> tuple[ApiCall, Admission, dict[str, object]] | None:
         """Long texts of the past cut to the largest size that fits; to the smallest if none does."""
         slots = cuttable(call)
 
@@ -196,7 +196,7 @@ class PolicyFitting:
         low, high = SHORTEST, max(tokens, default=0)
         if high <= low:
             return None
-        found: tuple[int, Call, Verdict, list[int]] | None = None
+        found: tuple[int, ApiCall, Admission, list[int]] | None = None
         while low < high:
             middle = (low + high) // 2
             tried = await self._cut_to(call, tokenizer, count, middle, tokens)
@@ -211,8 +211,8 @@ class PolicyFitting:
         return smaller, after, {**record, "before": _size(counted), "after": _size(after)}
 
     async def _cut_to(
-        self, call: Call, tokenizer: Tokenizer, count: Count, at_most: int, tokens: Sequence[int]
-    ) -> tuple[Call, Verdict, list[int]]:
+        self, call: ApiCall, tokenizer: Tokenizer, count: Count, at_most: int, tokens: Sequence[int]
+    ) -> tuple[ApiCall, Admission, list[int]]:
         slots = cuttable(call)
 
         def cut() -> dict[int, str]:
@@ -229,14 +229,14 @@ class PolicyFitting:
 
     async def _evicted(  # one parameter per thing that is known
         self,
-        call: Call,
+        call: ApiCall,
         tokenizer: Tokenizer,
         count: Count,
-        counted: Verdict,
+        counted: Admission,
         budget: int,
         grant: Grant,
         action: Fit,
-    ) -> tuple[Call, Verdict, dict[str, object]] | None:
+    ) -> tuple[ApiCall, Admission, dict[str, object]] | None:
         if action is Fit.COMPACT:
             compacted = await self._compacted(call, tokenizer, count, counted, budget, grant)
             if compacted is not None:
@@ -246,8 +246,8 @@ class PolicyFitting:
         return None if evicted is None else (evicted.call, evicted.verdict, evicted.record)
 
     async def _compacted(
-        self, call: Call, tokenizer: Tokenizer, count: Count, counted: Verdict, budget: int, grant: Grant
-    ) -> tuple[Call, Verdict, dict[str, object]] | None:
+        self, call: ApiCall, tokenizer: Tokenizer, count: Count, counted: Admission, budget: int, grant: Grant
+    ) -> tuple[ApiCall, Admission, dict[str, object]] | None:
         """The oldest exchanges in the words of a summary; None if there is none, or it does not fit."""
         room = min(SUMMARY_TOKENS, budget // SUMMARY_PART)
         evicted = await self._search(call, tokenizer, count, counted, budget - room)
@@ -264,12 +264,12 @@ class PolicyFitting:
         return smaller, after, record
 
     async def _search(
-        self, call: Call, tokenizer: Tokenizer, count: Count, whole: Verdict, budget: int
+        self, call: ApiCall, tokenizer: Tokenizer, count: Count, whole: Admission, budget: int
     ) -> _Evicted | None:
         """Results shortened and the oldest gone; None where what must be kept does not fit alone."""
         loop = asyncio.get_running_loop()
 
-        def ask(smaller: Call) -> Verdict:
+        def ask(smaller: ApiCall) -> Admission:
             return asyncio.run_coroutine_threadsafe(count(smaller), loop).result()
 
         if not isinstance(call.input, list):
@@ -277,7 +277,7 @@ class PolicyFitting:
         session = _CallSession(call, whole, tokenizer, ask)
         window = CountedWindow(session, tokenizer)
 
-        def enforce() -> list[Step]:
+        def enforce() -> list[WindowStep]:
             for value, item in zip(call.input, read_items(call.input, strict=False), strict=True):
                 window.add(value, item)
             window.settle()
@@ -290,7 +290,9 @@ class PolicyFitting:
             to = mark(self._low_water, engine, _size(whole), budget, least)
             # A server's counts are searched for what just fits, so the mark is the budget of the search.
             low = min(to, budget)
-            return window.enforce(Limits(None, low, low)) or window.enforce(Limits(None, budget, budget))
+            return window.enforce(WindowLimits(None, low, low)) or window.enforce(
+                WindowLimits(None, budget, budget)
+            )
 
         steps = await self._in_thread(enforce)
         smaller, after = session.call, session.counted
@@ -315,7 +317,7 @@ class PolicyFitting:
             raise Refusal(400, error.code, error.message) from None
 
 
-def _size(verdict: Verdict) -> int:
+def _size(verdict: Admission) -> int:
     """The figure that the guard goes by."""
     assert verdict.guarded is not None  # noqa: S101  # there is a budget
     return verdict.guarded.tokens

@@ -12,11 +12,11 @@ from tokenbox.compose.sections import layout
 from tokenbox.content.weight import weight_text
 from tokenbox.conversation.pieces import open_session
 from tokenbox.gateway.calls import bad
-from tokenbox.policy import Chunks, Limits, enforce, pack, read_chunks
+from tokenbox.policy import Chunks, GuardLimits, enforce, pack, read_chunks
 from tokenbox.tokenizers.registry import get, is_builtin
 
 if TYPE_CHECKING:
-    from tokenbox.compose.requests import Count, RequestCounter, Session
+    from tokenbox.compose.requests import Count, RequestCounter, RunningCount
     from tokenbox.content.request import Request
     from tokenbox.models import ModelFigures
     from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
@@ -41,7 +41,7 @@ class WholeCounted:
     def count_request(self, request: Request) -> Count:
         return self.count if request == self.request else self.here.count_request(request)
 
-    def session(self) -> Session:
+    def session(self) -> RunningCount:
         return open_session(self.here)
 
 
@@ -100,7 +100,7 @@ def _tokenizer(body: dict[str, Any]) -> Tokenizer:
     return get(name)
 
 
-def _limits(body: dict[str, Any], model: ModelFigures | None) -> Limits:
+def _limits(body: dict[str, Any], model: ModelFigures | None) -> GuardLimits:
     """What the body says, else what is known of the model."""
 
     def known(name: str, ours: int | str | None) -> Any:  # noqa: ANN401  # checked by Limits.of
@@ -109,7 +109,7 @@ def _limits(body: dict[str, Any], model: ModelFigures | None) -> Limits:
     max_ctx = known("max_ctx", None if model is None else model.context_window)
     if max_ctx is None:
         raise bad("max_ctx is missing, and how much the model can take is not known.", "max_ctx")
-    return Limits.of(
+    return GuardLimits.of(
         max_ctx,
         known("reserve_out", 0 if model is None or model.reserve_output is None else model.reserve_output),
         known("headroom", "0" if model is None else weight_text(model.headroom)),

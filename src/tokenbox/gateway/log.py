@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class OtherLogs(logging.Handler):
     """What libraries warn of, as lines of the log. Of an exception only its kind: it may quote a client."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: RequestLog) -> None:
         super().__init__(logging.WARNING)
         self._log = log
 
@@ -28,7 +28,7 @@ class OtherLogs(logging.Handler):
         self._log.write("warned", by=record.name, message=said, **kind)
 
 
-class Log:
+class RequestLog:
     """Lines for ``out``; None logs nothing. ``requests`` False leaves out requests that went well."""
 
     def __init__(self, out: Callable[[str], object] | None, *, requests: bool = True) -> None:

@@ -21,7 +21,7 @@ from tokenbox.models import (
     resolve,
     resolve_figures,
 )
-from tokenbox.providers import Key, Kind, Provider, Target
+from tokenbox.providers import ApiKey, Provider, ServerKind, Target
 from tokenbox.providers.kinds import AUTO
 from tokenbox.providers.memory import EndpointMemory
 from tokenbox.providers.transport import Transport
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from decimal import Decimal
 
-    from tokenbox.gateway.settings import ModelSettings, Settings
+    from tokenbox.gateway.settings import GatewaySettings, ModelSettings
     from tokenbox.gateway.upstream import Upstream
     from tokenbox.providers.capabilities import Capabilities
 
@@ -53,7 +53,7 @@ class _Known:
 class UpstreamModels:
     """The upstreams of the settings, and what they say."""
 
-    def __init__(self, settings: Settings, upstreams: Sequence[Upstream]) -> None:
+    def __init__(self, settings: GatewaySettings, upstreams: Sequence[Upstream]) -> None:
         self.settings = settings
         self.upstreams = upstreams
         self._transport = Transport()
@@ -66,7 +66,7 @@ class UpstreamModels:
     async def close(self) -> None:
         await self._transport.close()
 
-    def become(self, settings: Settings, upstreams: Sequence[Upstream]) -> None:
+    def become(self, settings: GatewaySettings, upstreams: Sequence[Upstream]) -> None:
         """Other settings; what servers said is asked for anew."""
         self.settings, self.upstreams = settings, upstreams
         self._known.clear()
@@ -142,7 +142,7 @@ class UpstreamModels:
                 await provider.kind()
                 known = memory.fact(provider.target.root, "kind")
                 # A guess, made because the server is away, is not kept.
-                upstream.kind = known if isinstance(known, Kind) else None
+                upstream.kind = known if isinstance(known, ServerKind) else None
             except TokenboxError:
                 pass
         return upstream
@@ -153,7 +153,7 @@ class UpstreamModels:
             settings.url,
             model,
             kind=AUTO if upstream.kind is None else upstream.kind.name,
-            key=None if settings.key is None else Key(settings.key),
+            key=None if settings.key is None else ApiKey(settings.key),
             use_tokenize_endpoint=True,
         )
         # A memory of its own: what a server said before is not to be believed for ever.
@@ -176,7 +176,11 @@ _MOST_KNOWN = 10_000
 
 
 def use_of(
-    model: str, settings: ModelSettings, default: ModelSettings, kind: Kind | None, found: Capabilities | None
+    model: str,
+    settings: ModelSettings,
+    default: ModelSettings,
+    kind: ServerKind | None,
+    found: Capabilities | None,
 ) -> ModelUse:
     """What holds for a model: settings first, then its server, then the catalog where its models are meant.
 

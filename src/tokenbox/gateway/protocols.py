@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class Style(StrEnum):
+class ErrorStyle(StrEnum):
     """Whose shape errors have."""
 
     OPENAI = "openai"
@@ -65,7 +65,7 @@ class Protocol:
 
     api: Api
     path: str
-    style: Style
+    style: ErrorStyle
     input_key: str
     output_keys: tuple[str, ...]
     usage_keys: UsageKeys
@@ -108,12 +108,12 @@ _DONE = (b"[DONE]",)
 _RESPONSE_ENDS = (b"response.completed", b"response.incomplete", b"response.failed", b"[DONE]")
 
 CHAT = Protocol(
-    *(Api.CHAT, "/v1/chat/completions", Style.OPENAI, "messages", _OPENAI_OUTPUT, _CHAT_USAGE),
+    *(Api.CHAT, "/v1/chat/completions", ErrorStyle.OPENAI, "messages", _OPENAI_OUTPUT, _CHAT_USAGE),
     asks_for_usage=True,
     ends=_DONE,
 )
 COMPLETIONS = Protocol(
-    *(Api.COMPLETIONS, "/v1/completions", Style.OPENAI, "prompt"),
+    *(Api.COMPLETIONS, "/v1/completions", ErrorStyle.OPENAI, "prompt"),
     ("max_tokens", "max_completion_tokens", "n_predict"),
     _CHAT_USAGE,
     asks_for_usage=True,
@@ -123,7 +123,7 @@ RESPONSES = Protocol(
     *(
         Api.RESPONSES,
         "/v1/responses",
-        Style.OPENAI,
+        ErrorStyle.OPENAI,
         "input",
         ("max_output_tokens", *_OPENAI_OUTPUT),
         _RESPONSES_USAGE,
@@ -135,7 +135,7 @@ MESSAGES = Protocol(
     *(
         Api.MESSAGES,
         "/v1/messages",
-        Style.ANTHROPIC,
+        ErrorStyle.ANTHROPIC,
         "messages",
         ("max_tokens",),
         _ANTHROPIC_USAGE,
@@ -143,7 +143,7 @@ MESSAGES = Protocol(
     ),
     ends=(b"message_stop", b"[DONE]"),  # vLLM's has the other API's end, too
 )
-EMBEDDINGS = Protocol(Api.EMBEDDINGS, "/v1/embeddings", Style.OPENAI, "input", (), _CHAT_USAGE)
+EMBEDDINGS = Protocol(Api.EMBEDDINGS, "/v1/embeddings", ErrorStyle.OPENAI, "input", (), _CHAT_USAGE)
 
 PROTOCOLS = {protocol.path: protocol for protocol in (CHAT, COMPLETIONS, RESPONSES, MESSAGES, EMBEDDINGS)}
 

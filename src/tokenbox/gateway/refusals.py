@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.gateway.asgi import Reply, json_bytes
-from tokenbox.gateway.protocols import Style
+from tokenbox.gateway.protocols import ErrorStyle
 from tokenbox.providers.framing import frame
 
 if TYPE_CHECKING:
@@ -45,14 +45,14 @@ class Refusal(Exception):
     headers: tuple[tuple[bytes, bytes], ...] = ()
     anthropic_message: str | None = field(default=None)
 
-    def reply(self, style: Style, request_id: str) -> Reply:
+    def reply(self, style: ErrorStyle, request_id: str) -> Reply:
         """The error as a whole answer in the shape of that API."""
         return Reply.of(self.body(style, request_id), self.status, self.headers)
 
-    def body(self, style: Style, request_id: str) -> dict[str, object]:
+    def body(self, style: ErrorStyle, request_id: str) -> dict[str, object]:
         openai, anthropic = _TYPES.get(self.status, ("server_error", "api_error"))
         extra: dict[str, object] = {} if self.tokenbox is None else {"tokenbox": dict(self.tokenbox)}
-        if style is Style.ANTHROPIC:
+        if style is ErrorStyle.ANTHROPIC:
             message = self.message if self.anthropic_message is None else self.anthropic_message
             error: dict[str, object] = {"type": anthropic, "message": message}
             return {"type": "error", "error": error, "request_id": request_id, **extra}
@@ -61,8 +61,8 @@ class Refusal(Exception):
 
     def event(self, protocol: Protocol, request_id: str, sequence: int = 0) -> bytes:
         """The error as the last event of a stream that has begun."""
-        if protocol.style is Style.ANTHROPIC:
-            return frame(json_bytes(self.body(Style.ANTHROPIC, request_id)), b"error")
+        if protocol.style is ErrorStyle.ANTHROPIC:
+            return frame(json_bytes(self.body(ErrorStyle.ANTHROPIC, request_id)), b"error")
         if protocol.name == "responses":
             value: dict[str, Any] = {
                 "type": "error",
@@ -72,7 +72,7 @@ class Refusal(Exception):
                 "sequence_number": sequence,
             }
             return frame(json_bytes(value), b"error")
-        return frame(json_bytes(self.body(Style.OPENAI, request_id)))
+        return frame(json_bytes(self.body(ErrorStyle.OPENAI, request_id)))
 
 
 def over_limit(  # a refusal has so many figures

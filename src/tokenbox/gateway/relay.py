@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.gateway.asgi import json_object
-from tokenbox.gateway.protocols import Style, with_key
+from tokenbox.gateway.protocols import ErrorStyle, with_key
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.taps import Tap
 from tokenbox.gateway.upstream import NOT_RETURNED, OURS
 from tokenbox.providers.errors import AnswerTooLarge
-from tokenbox.providers.wire import Failure, WireError
+from tokenbox.providers.wire import BrokenAnswer, Failure
 
 if TYPE_CHECKING:
     from tokenbox.gateway.asgi import Headers, Send
-    from tokenbox.gateway.calls import Call
+    from tokenbox.gateway.calls import ApiCall
     from tokenbox.gateway.upstream import Upstream
     from tokenbox.ledger.usage import Usage
-    from tokenbox.providers.wire import Connection
+    from tokenbox.providers.wire import WireConnection
 
 _OK = 200
 _FIRST_ERROR = 400
@@ -31,7 +31,7 @@ _RENAMED = {b"x-request-id": b"x-tokenbox-upstream-request-id"}
 
 
 @dataclass(slots=True)
-class Outcome:
+class CallOutcome:
     """What came of a request. ``status`` as the client saw it; ``usage`` as the upstream reported it.
 
     ``begun``: the head was sent; ``ended``: so was the last byte; ``complete``: and nothing was wrong.
@@ -58,16 +58,16 @@ class Relay:
     :class:`Refusal` only before anything was sent; what goes wrong later is the last event of the stream.
     """
 
-    call: Call
+    call: ApiCall
     upstream: Upstream
-    answer: Connection
+    answer: WireConnection
     send: Send
     request_id: str
     headers: Headers
     note: bytes
     started: bytes
     hide_usage: bool
-    outcome: Outcome
+    outcome: CallOutcome
 
     async def run(self) -> None:
         if self.answer.status != _OK:
@@ -97,12 +97,12 @@ class Relay:
                 if out:
                     await self._send_piece(out)
                 if tap.is_garbled:
-                    raise WireError(Failure.GARBLED)  # noqa: TRY301  # as the connection would say
+                    raise BrokenAnswer(Failure.GARBLED)  # noqa: TRY301  # as the connection would say
             if rest := tap.rest():
                 await self._send_piece(rest)
             if not tap.whole:
                 failure = self.upstream.failed(Failure.BROKE)
-        except WireError as error:
+        except BrokenAnswer as error:
             failure = self.upstream.failed(error.how)
         except AnswerTooLarge:
             failure = self.upstream.failed(Failure.GARBLED)
@@ -147,13 +147,13 @@ class Relay:
         error = value.get("error")
         if not isinstance(error, dict) or not isinstance(error.get("message"), str):
             return False
-        return self.call.protocol.style is Style.OPENAI or value.get("type") == "error"
+        return self.call.protocol.style is ErrorStyle.OPENAI or value.get("type") == "error"
 
     async def _body(self) -> bytes:
         """The whole body of the answer."""
         try:
             return await self.answer.read(_MAX_ANSWER)
-        except WireError as error:
+        except BrokenAnswer as error:
             raise self.upstream.failed(error.how) from None
 
     async def _send_whole(self, status: int, data: bytes) -> None:

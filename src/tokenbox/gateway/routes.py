@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tokenbox.gateway.app import Application, Gateway
     from tokenbox.gateway.asgi import Incoming
     from tokenbox.gateway.build import GatewayServices
-    from tokenbox.gateway.calls import Call, Headers
+    from tokenbox.gateway.calls import ApiCall, Headers
     from tokenbox.gateway.protocols import Protocol
     from tokenbox.gateway.services import Grant
     from tokenbox.gateway.upstream import Upstream
@@ -304,7 +304,7 @@ class Routes:
         grant.check(model)
         return grant, body, model, await self.standing.models.upstream_of(model)
 
-    async def _call(self, protocol: Protocol, body: dict[str, Any], auth: Headers = ()) -> Call:
+    async def _call(self, protocol: Protocol, body: dict[str, Any], auth: Headers = ()) -> ApiCall:
         """The body as a call that is only counted."""
         data, limits = json_bytes(body), self.standing.settings.limits
         return await read_in_time(data, lambda: read_call(protocol, data, limits, auth))

@@ -18,7 +18,7 @@ import uvicorn
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.build import Stores, admin_of, gateway_of, now
 from tokenbox.gateway.configured import is_loopback
-from tokenbox.gateway.log import Log, OtherLogs
+from tokenbox.gateway.log import OtherLogs, RequestLog
 from tokenbox.gateway.server import config_of
 from tokenbox.gateway.traces import asks_for_traces
 from tokenbox.gateway.workers import Supervisor, listening
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from tokenbox.gateway.app import Gateway
     from tokenbox.gateway.build import GatewayServices
-    from tokenbox.gateway.settings import Settings
+    from tokenbox.gateway.settings import GatewaySettings
 
 # Objects made since the last look that cause the next; of those, how many looks at the young until the old.
 _COLLECT = (10_000, 20, 20)
@@ -43,8 +43,8 @@ class GatewayProblem(TokenboxError):
 
 
 def run(
-    settings: Settings,
-    again: Callable[[], Settings],
+    settings: GatewaySettings,
+    again: Callable[[], GatewaySettings],
     say: Callable[[str], object],
     log: Callable[[str], object],
     *,
@@ -57,7 +57,7 @@ def run(
     """
     check(settings)
     check_keys(settings)
-    lines = Log(log, requests=not quiet)
+    lines = RequestLog(log, requests=not quiet)
     host, port = settings.host, settings.port
     sockets = _listening(host, port, settings.workers)
     admin = None
@@ -101,7 +101,7 @@ def _address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _hello(settings: Settings) -> str:
+def _hello(settings: GatewaySettings) -> str:
     workers = "" if settings.workers == 1 else f" with {settings.workers} workers"
     admin = ""
     if settings.admin_port is not None:
@@ -117,15 +117,15 @@ def _hello(settings: Settings) -> str:
 class _Place:
     """What one worker is given. ``again`` reads the settings; ``admin`` is one socket that all share."""
 
-    settings: Settings
-    again: Callable[[], Settings]
+    settings: GatewaySettings
+    again: Callable[[], GatewaySettings]
     number: int
     listener: socket.socket
     admin: socket.socket | None
     folder: Path | None
 
 
-def _work(place: _Place, lines: Log) -> None:
+def _work(place: _Place, lines: RequestLog) -> None:
     """Serve, in this process, until a signal says to stop."""
     settings = place.settings.of_worker(place.number)
     stores = Stores.open(settings)
@@ -135,7 +135,7 @@ def _work(place: _Place, lines: Log) -> None:
         runner.run(_serve(gateway, standing, place))
 
 
-class Server(uvicorn.Server):
+class GatewayServer(uvicorn.Server):
     """uvicorn's raises the signal again once it has stopped; one that stopped as asked has ended well.
 
     Before it stops it may drain: for ``drain_seconds`` it answers on, while ``draining`` has said that it is
@@ -177,7 +177,7 @@ class Quiet(uvicorn.Server):
         yield
 
 
-def check(settings: Settings) -> None:
+def check(settings: GatewaySettings) -> None:
     """Raises :class:`GatewayProblem` for settings that no gateway should run with."""
     if not settings.keys_required and not is_loopback(settings.host):
         raise GatewayProblem(
@@ -195,7 +195,7 @@ def check(settings: Settings) -> None:
             )
 
 
-def check_keys(settings: Settings) -> None:
+def check_keys(settings: GatewaySettings) -> None:
     """Raises :class:`GatewayProblem` where others reach the gateway and there is no key that is good.
 
     Raises what the store raises, too.
@@ -225,7 +225,7 @@ async def _serve(gateway: Gateway, standing: GatewayServices, place: _Place) -> 
     _spare_the_collector()
     if hasattr(signal, "SIGHUP"):
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
-    server = Server(config_of(gateway, limits), limits.drain_seconds, standing.drain)
+    server = GatewayServer(config_of(gateway, limits), limits.drain_seconds, standing.drain)
     operators = None
     if place.admin is not None:
         config = config_of(admin_of(standing), limits, lifespan="off")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
     from tokenbox.gateway.app import Application
-    from tokenbox.gateway.settings import Limits
+    from tokenbox.gateway.settings import RequestLimits
 
 _TOO_LARGE = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/json\r\nconnection: close\r\n"
@@ -46,7 +46,7 @@ class BoundedProtocol(HttpToolsProtocol):
     then leaves is not seen to leave.
     """
 
-    limits: Limits
+    limits: RequestLimits
     on_gone: Callable[[], None] | None = None
     is_late = False
     _is_deaf = False
@@ -238,7 +238,9 @@ class Lingering:
         self._protocol.close_when_read()
 
 
-def config_of(app: Application, limits: Limits, *, lifespan: Literal["on", "off"] = "on") -> uvicorn.Config:
+def config_of(
+    app: Application, limits: RequestLimits, *, lifespan: Literal["on", "off"] = "on"
+) -> uvicorn.Config:
     """How the application is served. Nothing of a request is logged by the server itself."""
     return uvicorn.Config(
         app,

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tokenbox.compose.requests import Count
-    from tokenbox.gateway.admission import Counted, Verdict
+    from tokenbox.gateway.admission import Admission, Counted
     from tokenbox.gateway.asgi import Headers, Incoming
     from tokenbox.gateway.bodies import Bodies
-    from tokenbox.gateway.calls import Call
+    from tokenbox.gateway.calls import ApiCall
     from tokenbox.gateway.protocols import Protocol as Api
-    from tokenbox.gateway.relay import Outcome
-    from tokenbox.gateway.settings import Settings
+    from tokenbox.gateway.relay import CallOutcome
+    from tokenbox.gateway.settings import GatewaySettings
     from tokenbox.gateway.traces import Tracing
     from tokenbox.gateway.upstream import Upstream
     from tokenbox.ledger.quota import Quota
@@ -64,11 +64,11 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FittedCall:
     """A call made to fit: with what was done, as plain data for the client and the record."""
 
-    call: Call
-    verdict: Verdict
+    call: ApiCall
+    verdict: Admission
     record: dict[str, object]
 
 
@@ -86,7 +86,7 @@ def how_fitted(record: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class ModelSummary:
     """What a model made of what left. ``request_id``: of its call, in the log."""
 
     text: str = field(repr=False)
@@ -100,17 +100,17 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ProofDecision:
     """What was decided of a request, for its proof.
 
     ``asked`` as it came, and its count; ``sent`` as it goes on. ``done`` is what ``fit`` did, ``tried`` the
     count of each body that it counted on the way, by its SHA-256.
     """
 
-    asked: Call
+    asked: ApiCall
     count: Count
-    sent: Call | None
-    verdict: Verdict
+    sent: ApiCall | None
+    verdict: Admission
     done: Mapping[str, object] | None
     tried: Mapping[str, Count]
     refusal: Refusal | None
@@ -122,9 +122,9 @@ class Attempt(Protocol):
     key: str
     category: str
     protocol: Api
-    verdict: Verdict | None
+    verdict: Admission | None
     upstream: Upstream | None
-    outcome: Outcome
+    outcome: CallOutcome
     was_sent: bool
     began_at: datetime
     started_at: float
@@ -134,7 +134,7 @@ class Attempt(Protocol):
     span: object
 
     @property
-    def call(self) -> Call | None: ...
+    def call(self) -> ApiCall | None: ...
     @property
     def grant(self) -> Grant | None: ...
     @property
@@ -144,7 +144,7 @@ class Attempt(Protocol):
 class Summaries(Protocol):
     """Summing up what leaves a request."""
 
-    async def summary_of(self, text: str, at_most: int, call: Call, grant: Grant) -> Summary | None:
+    async def summary_of(self, text: str, at_most: int, call: ApiCall, grant: Grant) -> ModelSummary | None:
         """At most so many tokens. None where there is none, whatever the reason."""
         ...
 
@@ -157,7 +157,7 @@ class Authenticator(Protocol):
         ...
 
 
-class Models(Protocol):
+class ModelService(Protocol):
     """Who answers for a model, and what it can take."""
 
     async def upstream_of(self, model: str) -> Upstream:
@@ -169,28 +169,28 @@ class Models(Protocol):
         ...
 
 
-class Counting(Protocol):
+class CountingService(Protocol):
     """What a request counts, as the upstream will count it."""
 
-    async def count(self, call: Call, upstream: Upstream, use: ModelUse) -> Counted: ...
+    async def count(self, call: ApiCall, upstream: Upstream, use: ModelUse) -> Counted: ...
 
-    async def parts(self, call: Call, use: ModelUse) -> tuple[int, ...]:
+    async def parts(self, call: ApiCall, use: ModelUse) -> tuple[int, ...]:
         """About what each message or prompt is alone."""
         ...
 
 
-class Fitting(Protocol):
+class FittingService(Protocol):
     """Making a request fit."""
 
     async def fit(
         self,
-        call: Call,
+        call: ApiCall,
         upstream: Upstream,
         use: ModelUse,
-        verdict: Verdict,
+        verdict: Admission,
         grant: Grant,
         tried: dict[str, Count],
-    ) -> Fitted | None:
+    ) -> FittedCall | None:
         """None where what must be kept does not fit.
 
         ``tried`` takes the count of each body that is counted on the way, by its SHA-256.
@@ -198,7 +198,7 @@ class Fitting(Protocol):
         ...
 
 
-class Account(Protocol):
+class Reservation(Protocol):
     """What one request takes of its quotas."""
 
     def headers(self) -> Headers:
@@ -209,7 +209,7 @@ class Account(Protocol):
 class Accounts(Protocol):
     """Quotas: reserved before a request is sent, settled by what the upstream reports."""
 
-    def reserved(self, request: Attempt, grant: Grant) -> AbstractAsyncContextManager[Account]:
+    def reserved(self, request: Attempt, grant: Grant) -> AbstractAsyncContextManager[Reservation]:
         """Raises a refusal (429) where a quota is used up."""
         ...
 
@@ -217,7 +217,7 @@ class Accounts(Protocol):
 class Asking(Protocol):
     """What is sent in place of the client's bytes."""
 
-    def body_for(self, call: Call, upstream: Upstream) -> tuple[bytes, bool]:
+    def body_for(self, call: ApiCall, upstream: Upstream) -> tuple[bytes, bool]:
         """The body, and whether usage was asked for on our own account."""
         ...
 
@@ -225,16 +225,16 @@ class Asking(Protocol):
 class Services(Protocol):
     """All of it."""
 
-    settings: Settings
+    settings: GatewaySettings
 
     @property
     def authenticator(self) -> Authenticator: ...
     @property
-    def models(self) -> Models: ...
+    def models(self) -> ModelService: ...
     @property
-    def counting(self) -> Counting: ...
+    def counting(self) -> CountingService: ...
     @property
-    def fitting(self) -> Fitting: ...
+    def fitting(self) -> FittingService: ...
     @property
     def accounts(self) -> Accounts: ...
     @property
@@ -252,7 +252,7 @@ class Services(Protocol):
         """Right before a request is sent. Raises a refusal where it cannot be recorded."""
         ...
 
-    async def prove(self, decision: Decision) -> str | None:
+    async def prove(self, decision: ProofDecision) -> str | None:
         """The id of the bundle that proves a decision; None where none is asked for.
 
         Raises a refusal (503) where it cannot be kept, except for what is refused anyway.
@@ -308,7 +308,7 @@ def _is_elsewhere(origin: bytes) -> bool:
 class NoAccounts:
     """No quotas."""
 
-    def reserved(self, request: Attempt, grant: Grant) -> AbstractAsyncContextManager[Account]:
+    def reserved(self, request: Attempt, grant: Grant) -> AbstractAsyncContextManager[Reservation]:
         return nullcontext(self)
 
     def headers(self) -> Headers:

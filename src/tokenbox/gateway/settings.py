@@ -41,7 +41,7 @@ class WhenAway(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RequestLimits:
     """What one request may cost. Sizes in bytes, times in seconds."""
 
     body: int = 32 << 20
@@ -101,7 +101,7 @@ class ModelSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class GatewaySettings:
     """Everything the gateway is told. ``modes``: by route, such as ``/v1/embeddings``."""
 
     upstreams: tuple[UpstreamSettings, ...]
@@ -109,7 +109,7 @@ class Settings:
     modes: Mapping[str, Mode] = field(default_factory=dict)
     models: Mapping[str, ModelSettings] = field(default_factory=dict)
     default_model: ModelSettings = field(default_factory=ModelSettings)
-    limits: Limits = field(default_factory=Limits)
+    limits: RequestLimits = field(default_factory=RequestLimits)
     host: str = "127.0.0.1"
     port: int = 8640
     workers: int = 1
@@ -142,7 +142,7 @@ class Settings:
             )
         return _NOTHING if own is None else own
 
-    def of_worker(self, number: int) -> Settings:
+    def of_worker(self, number: int) -> GatewaySettings:
         """What one of several workers may do: its share of the places at each upstream, and of the memory."""
         if self.workers == 1:
             return self

@@ -14,13 +14,13 @@ from tokenbox.gateway.asgi import json_bytes
 from tokenbox.gateway.calls import read_call
 from tokenbox.gateway.protocols import CHAT
 from tokenbox.gateway.refusals import Refusal
-from tokenbox.gateway.relay import Outcome
-from tokenbox.gateway.services import Summary
+from tokenbox.gateway.relay import CallOutcome
+from tokenbox.gateway.services import ModelSummary
 from tokenbox.gateway.settings import Mode
 
 if TYPE_CHECKING:
-    from tokenbox.gateway.admission import Verdict
-    from tokenbox.gateway.calls import Call
+    from tokenbox.gateway.admission import Admission
+    from tokenbox.gateway.calls import ApiCall
     from tokenbox.gateway.services import Grant, Services
     from tokenbox.gateway.upstream import Upstream
 
@@ -37,16 +37,16 @@ _OK = 200
 class Errand:
     """A request of the gateway's own: what metrics, log, quotas and ledger need to know of it."""
 
-    call: Call
+    call: ApiCall
     grant: Grant
     category: str = "summarize"
     protocol: Any = CHAT
     key: str = field(default_factory=lambda: uuid.uuid4().hex)
     began_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     started_at: float = field(default_factory=time.monotonic)
-    verdict: Verdict | None = None
+    verdict: Admission | None = None
     upstream: Upstream | None = None
-    outcome: Outcome = field(default_factory=Outcome)
+    outcome: CallOutcome = field(default_factory=CallOutcome)
     was_sent: bool = False
     done: dict[str, object] | None = None
     overflow_of: str | None = None
@@ -64,7 +64,7 @@ class ModelSummaries:
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    async def summary_of(self, text: str, at_most: int, call: Call, grant: Grant) -> Summary | None:
+    async def summary_of(self, text: str, at_most: int, call: ApiCall, grant: Grant) -> ModelSummary | None:
         """None where there is none, whatever the reason: the log has it. Its cost is the key's."""
         settings = self._services.settings
         model = settings.summary_model or call.model
@@ -85,7 +85,7 @@ class ModelSummaries:
                 self._services.observe(errand, refusal)
         if said is None or errand is None:
             return None
-        return Summary(said, model, errand.request_id)
+        return ModelSummary(said, model, errand.request_id)
 
     async def _asked(self, errand: Errand) -> str | None:
         services, call = self._services, errand.call

@@ -10,7 +10,7 @@ from tokenbox.content.items import texts_in
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from tokenbox.gateway.calls import Call
+    from tokenbox.gateway.calls import ApiCall
 
 SUMMARY = "Summary of the earlier conversation:"
 _KEPT_ROLES = ("system", "developer")
@@ -19,7 +19,7 @@ _TEXT_KEYS = ("content", "text", "output")
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class CuttableText:
     """A text that may be cut: the number of its item, the keys and numbers that lead to it, and the text."""
 
     item: int
@@ -27,7 +27,7 @@ class Slot:
     text: str
 
 
-def cuttable(call: Call) -> list[Slot]:
+def cuttable(call: ApiCall) -> list[CuttableText]:
     """The texts of the past: not of system and developer messages, nor of the last user message and after.
 
     Results of tools may be cut wherever they are. Always in the same order.
@@ -35,7 +35,7 @@ def cuttable(call: Call) -> list[Slot]:
     items = call.input if isinstance(call.input, list) else []
     last = max((number for number, item in enumerate(items) if says_something(item)), default=len(items))
     return [
-        Slot(number, path, text)
+        CuttableText(number, path, text)
         for number, item in enumerate(items)
         if isinstance(item, dict) and item.get("role") not in _KEPT_ROLES and item.get("type") != "reasoning"
         for path, text in _slots(item)
@@ -43,7 +43,7 @@ def cuttable(call: Call) -> list[Slot]:
     ]
 
 
-def with_cuts(call: Call, texts: Mapping[int, str]) -> Call:
+def with_cuts(call: ApiCall, texts: Mapping[int, str]) -> ApiCall:
     """The call with other texts in those of its slots."""
     items = list(call.input)
     slots = cuttable(call)
@@ -53,7 +53,7 @@ def with_cuts(call: Call, texts: Mapping[int, str]) -> Call:
     return call.with_body({**call.body, call.protocol.input_key: items})
 
 
-def transcript(call: Call, numbers: Collection[int]) -> str:
+def transcript(call: ApiCall, numbers: Collection[int]) -> str:
     """Those items as a text, for whoever is to sum them up."""
     lines = []
     for number in sorted(numbers):
@@ -63,7 +63,7 @@ def transcript(call: Call, numbers: Collection[int]) -> str:
     return "\n\n".join(lines)
 
 
-def with_summary(call: Call, summary: str) -> Call:
+def with_summary(call: ApiCall, summary: str) -> ApiCall:
     """The call with the summary at the end of its system prompt."""
     text = f"{SUMMARY}\n{summary}"
     body = dict(call.body)

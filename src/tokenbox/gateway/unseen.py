@@ -19,7 +19,7 @@ from tokenbox.content.message import PartKind, kind_of_part
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from tokenbox.gateway.calls import Call
+    from tokenbox.gateway.calls import ApiCall
 
 # Fields that name input which a server keeps: OpenAI's, OpenRouter's, Gemini's, Ark's and those of agents.
 STORED = frozenset(
@@ -63,12 +63,12 @@ _LONGEST_ADDRESS = 4_096
 _TINY = 64
 
 
-def has_marks(call: Call) -> bool:
+def has_marks(call: ApiCall) -> bool:
     """Whether there may be images, files or references in its messages."""
     return any(mark in call.data for mark in _MARKS)
 
 
-def unseen_input(call: Call, seen: Collection[str] = (), *, media: bool = False) -> str | None:
+def unseen_input(call: ApiCall, seen: Collection[str] = (), *, media: bool = False) -> str | None:
     """The input of ``call`` that nobody has counted, in words; None if there is none.
 
     ``seen``: the fields that the server's own count was given; ``media``: it counts images and files, too.
@@ -87,7 +87,7 @@ def unseen_input(call: Call, seen: Collection[str] = (), *, media: bool = False)
     return None
 
 
-def _unseen_field(call: Call, seen: Collection[str]) -> str | None:
+def _unseen_field(call: ApiCall, seen: Collection[str]) -> str | None:
     body = call.body
     for key in STORED & body.keys():
         if key not in seen and body[key]:

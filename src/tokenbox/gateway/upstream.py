@@ -11,20 +11,20 @@ from tokenbox.content.request import Api
 from tokenbox.gateway.asgi import json_bytes
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.providers.kinds import AUTO, UNKNOWN, find_kind
-from tokenbox.providers.memory import EndpointMemory, Outcome, Reply
+from tokenbox.providers.memory import EndpointMemory, ProbeOutcome, ProbeReply
 from tokenbox.providers.server import outcome_of
 from tokenbox.providers.target import Bounds
-from tokenbox.providers.wire import BadHeader, Failure, Wire, WireError
+from tokenbox.providers.wire import BadHeader, BrokenAnswer, Failure, Wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from tokenbox.gateway.asgi import Headers
-    from tokenbox.gateway.calls import Call
-    from tokenbox.gateway.settings import Limits, UpstreamSettings
-    from tokenbox.providers.kinds import Kind
+    from tokenbox.gateway.calls import ApiCall
+    from tokenbox.gateway.settings import RequestLimits, UpstreamSettings
+    from tokenbox.providers.kinds import ServerKind
     from tokenbox.providers.server import Ask
-    from tokenbox.providers.wire import Connection
+    from tokenbox.providers.wire import WireConnection
 
 # What belongs to one connection (RFC 9110, 7.6.1), what is set anew, and what is between us and the
 # client. The body is forwarded as it is, so that it must come uncompressed to be understood.
@@ -83,12 +83,12 @@ class Replica:
 class Upstream:
     """A server with so many places; whoever finds none waits in a queue that has an end."""
 
-    def __init__(self, settings: UpstreamSettings, limits: Limits) -> None:
+    def __init__(self, settings: UpstreamSettings, limits: RequestLimits) -> None:
         self.settings = settings
         self.limits = limits
         self._places = asyncio.Semaphore(settings.concurrency)
         self._questions = asyncio.Semaphore(settings.concurrency)
-        self.kind: Kind | None = None if settings.kind == AUTO else find_kind(settings.kind)
+        self.kind: ServerKind | None = None if settings.kind == AUTO else find_kind(settings.kind)
         self._memory = EndpointMemory()
         self.waiting = 0
         self.running = 0
@@ -105,7 +105,7 @@ class Upstream:
     def name(self) -> str:
         return self.settings.name
 
-    def heeded_limits(self, call: Call) -> tuple[str, ...]:
+    def heeded_limits(self, call: ApiCall) -> tuple[str, ...]:
         """What it calls the output limit of such a request, the name to use first.
 
         In a chat, OpenAI no longer takes the name that all others do. Names of other servers are ignored.
@@ -117,9 +117,9 @@ class Upstream:
         own = call.protocol.output_keys[:1]
         return (*own, "n_predict") if own and kind.tokenizes else own
 
-    def place(self) -> Place:
+    def place(self) -> Slot:
         """A place at the server for as long as the context lasts."""
-        return Place(self)
+        return Slot(self)
 
     async def take_place(self) -> None:
         """Raises :class:`Refusal` (503) where the queue is full or the wait is too long."""
@@ -146,21 +146,21 @@ class Upstream:
         finally:
             self.waiting -= 1
 
-    async def open(self, path: str, query: bytes, headers: Headers, body: bytes) -> Connection:
+    async def open(self, path: str, query: bytes, headers: Headers, body: bytes) -> WireConnection:
         """The head of the answer. Raises :class:`Refusal` (502, 504) if there is none."""
         target = path.encode() + (b"?" + query if query else b"")
         try:
             return await self._sent("POST", target, headers, body)
-        except WireError as error:
+        except BrokenAnswer as error:
             raise self.failed(error.how) from None
         except BadHeader:
             raise Refusal(400, "invalid_request", "A header has characters that no header has.") from None
 
-    async def _sent(self, method: str, target: bytes, headers: Headers, body: bytes) -> Connection:
+    async def _sent(self, method: str, target: bytes, headers: Headers, body: bytes) -> WireConnection:
         """The head of an answer of the first replica that takes the request: those that are up go first.
 
         A request is sent again only where it was not taken: no connection, or an answer that says so (502 to
-        504). Raises :class:`WireError` and :class:`BadHeader`.
+        504). Raises :class:`BrokenAnswer` and :class:`BadHeader`.
         """
         replicas, now = self._replicas, asyncio.get_running_loop().time()
         if len(replicas) > 1:
@@ -170,7 +170,7 @@ class Upstream:
         for replica in replicas[:-1]:
             try:
                 answer = await replica.wire.request(method, target, headers, body)
-            except WireError as error:
+            except BrokenAnswer as error:
                 if error.how is not Failure.UNREACHABLE:
                     raise
             else:
@@ -182,7 +182,7 @@ class Upstream:
         for seconds in _AGAIN_SECONDS:  # a server that is started again refuses connections for a moment
             try:
                 return await last.request(method, target, headers, body)
-            except WireError as error:
+            except BrokenAnswer as error:
                 if error.how is not Failure.UNREACHABLE or error.seconds is not None:
                     raise
             await asyncio.sleep(seconds)
@@ -197,26 +197,26 @@ class Upstream:
     def asks(self, client_auth: Iterable[tuple[bytes, bytes]]) -> Ask:
         """Asks it for figures, and remembers of each path whether the server has it."""
 
-        async def ask(path: str, body: object, read: Callable[[object], T | None]) -> Reply[T]:
-            async def question() -> Reply[T]:
+        async def ask(path: str, body: object, read: Callable[[object], T | None]) -> ProbeReply[T]:
+            async def question() -> ProbeReply[T]:
                 try:
                     async with self._questions:  # not a place: a refusal waits for nobody's answer
                         status, answer = await self._exchanged(
                             "POST", path, json_bytes(body), client_auth, 10.0
                         )
                 except TimeoutError:
-                    return Reply(Outcome.TIMED_OUT)
-                except WireError as error:
+                    return ProbeReply(ProbeOutcome.TIMED_OUT)
+                except BrokenAnswer as error:
                     slow = error.how is Failure.TIMEOUT
-                    return Reply(Outcome.TIMED_OUT if slow else Outcome.NOT_NOW)
+                    return ProbeReply(ProbeOutcome.TIMED_OUT if slow else ProbeOutcome.NOT_NOW)
                 if status != _OK:
-                    return Reply(outcome_of(status, answer))
+                    return ProbeReply(outcome_of(status, answer))
                 value = read(answer)
                 if value is not None:
-                    return Reply(Outcome.ANSWERED, value)
+                    return ProbeReply(ProbeOutcome.ANSWERED, value)
                 # Of a server that nobody knows, an answer of another shape is to another question.
                 is_known = self.kind is not None and self.kind.name != UNKNOWN
-                return Reply(Outcome.NOT_THIS if is_known else Outcome.UNSUPPORTED)
+                return ProbeReply(ProbeOutcome.NOT_THIS if is_known else ProbeOutcome.UNSUPPORTED)
 
             return await self._memory.ask(self.name, path, question)
 
@@ -227,13 +227,13 @@ class Upstream:
     ) -> tuple[int | None, object]:
         try:
             return await self._exchanged(method, path, data, client_auth, seconds)
-        except (WireError, TimeoutError):
+        except (BrokenAnswer, TimeoutError):
             return None, None
 
     async def _exchanged(
         self, method: str, path: str, data: bytes, client_auth: Iterable[tuple[bytes, bytes]], seconds: float
     ) -> tuple[int, object]:
-        """Status and JSON of an answer. Raises :class:`WireError` and ``TimeoutError``."""
+        """Status and JSON of an answer. Raises :class:`BrokenAnswer` and ``TimeoutError``."""
         headers = self.forwarded(self._asked_with(path), client_auth)
         async with asyncio.timeout(seconds):
             answer = await self._sent(method, path.encode(), headers, data)
@@ -318,7 +318,7 @@ class Upstream:
         )
 
 
-class Place:
+class Slot:
     """A context: a place at an upstream."""
 
     __slots__ = ("_upstream",)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from tokenbox.gateway.log import Log
+    from tokenbox.gateway.log import RequestLog
 
 _BACKLOG = 2048
 # A worker that ends so soon after its start did not work at all.
@@ -75,7 +75,7 @@ class Supervisor:
 
     count: int
     work: Callable[[int], int]
-    log: Log
+    log: RequestLog
     grace: float
     sockets: Sequence[socket.socket] = ()
     _workers: list[_Worker] = field(default_factory=list)

@@ -24,14 +24,14 @@ def entry_of(value: object, title: str | None = None) -> PageEntry:
     ``title``: its heading; by default the name of its kind. Raises :class:`NothingToInspect` for anything
     else, and ``PageTooLarge``.
     """
-    from tokenbox.folder import Pack  # noqa: PLC0415  # only a pack needs what reads folders
+    from tokenbox.folder import PackedFolder  # noqa: PLC0415  # only a pack needs what reads folders
 
     if isinstance(value, PageEntry):
         return value
     table: Sequence[tuple[type, Callable[[Any, str], PageEntry], str]] = (
         (Layout, layout_entry, "layout"),
         (BlockLayout, blocks_entry, "blocks"),
-        (Pack, pack_entry, "pack"),
+        (PackedFolder, pack_entry, "pack"),
         (PackPlan, plan_entry, "plan"),
         (Enforcement, enforcement_entry, "decision"),
         (Fitted, fitted_entry, "conversation"),

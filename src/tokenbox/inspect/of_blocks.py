@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tokenbox.compose.blocks import BlockLayout, BlockResult
     from tokenbox.content.blocks import Block
-    from tokenbox.folder import Pack
+    from tokenbox.folder import PackedFolder
     from tokenbox.inspect.record import PageSlider
     from tokenbox.tokenizers.protocol import Tokenizer
 
@@ -53,7 +53,7 @@ def blocks_entry(
     )
 
 
-def pack_entry(pack: Pack, title: str, tokenizer: Tokenizer | None = None) -> PageEntry:
+def pack_entry(pack: PackedFolder, title: str, tokenizer: Tokenizer | None = None) -> PageEntry:
     """The entry of a pack of a folder: its rendering, and the files that are not shown."""
     entry = blocks_entry(pack.rendering, title, tokenizer, kind="pack")
     known = {item.id for item in entry.items}

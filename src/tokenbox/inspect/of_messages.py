@@ -11,7 +11,7 @@ from tokenbox.content.items import Item
 from tokenbox.content.request import read_request
 from tokenbox.conversation.pieces import open_session
 from tokenbox.conversation.record import item_digest
-from tokenbox.engine.window import Action
+from tokenbox.engine.window import WindowAction
 from tokenbox.inspect.of_layout import tokenizer_facts
 from tokenbox.inspect.record import PageEntry, PageFrame, PageItem, PageState, PageStep, check_items
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 48
 FRAME = "beside the messages: tools, fields, frame"
-_CHANGED = {Action.MASK: "masked", Action.CUT: "cut", Action.RESTORE: "kept"}
+_CHANGED = {WindowAction.MASK: "masked", WindowAction.CUT: "cut", WindowAction.RESTORE: "kept"}
 
 
 def fitted_entry(fitted: Fitted[Any], title: str, slider: PageSlider | None = None) -> PageEntry:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tokenbox.policy.chunks import Chunks
-    from tokenbox.policy.guard import Limits
+    from tokenbox.policy.guard import GuardLimits
     from tokenbox.policy.records import Enforcement, PackPlan
     from tokenbox.policy.strategies import ChosenLayout
 
@@ -106,7 +106,7 @@ def enforcement_entry(enforcement: Enforcement, title: str) -> PageEntry:
     )
 
 
-def limits_of(limits: Limits) -> tuple[tuple[str, int], ...]:
+def limits_of(limits: GuardLimits) -> tuple[tuple[str, int], ...]:
     """What goes off the window, in order, before the input budget is left."""
     found = [("context window", limits.max_ctx)]
     if limits.max_ctx != limits.usable:

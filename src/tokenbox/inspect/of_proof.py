@@ -24,7 +24,7 @@ from tokenbox.inspect.record import (
     PageVerdict,
     check_items,
 )
-from tokenbox.proof.evidence import Kind, Status
+from tokenbox.proof.evidence import EvidenceKind, EvidenceStatus
 from tokenbox.proof.of_blocks import recorded_blocks
 from tokenbox.proof.of_sections import LAYOUT
 from tokenbox.proof.recorded import Recorded, Texts
@@ -66,12 +66,12 @@ def _again(recorded: Recorded, title: str) -> PageEntry | None:
     tokenizer = str(cast("Record", predicate["tokenizer"])["name"])
     arguments = cast("dict[str, Any]", dict(recorded.arguments))
     try:
-        if recorded.contents.manifest.kind is Kind.LAYOUT:
+        if recorded.contents.manifest.kind is EvidenceKind.LAYOUT:
             read = LAYOUT.read(recorded)
             options = {name: arguments[name] for name in ("separator", "reclaim") if name in arguments}
             made = api.layout(tokenizer=tokenizer, **(options | read))
             entry = layout_entry(made, title) if made.digest == predicate["digest"] else None
-        elif recorded.contents.manifest.kind is Kind.BLOCKS:
+        elif recorded.contents.manifest.kind is EvidenceKind.BLOCKS:
             names = ("mode", "verbosity", "soft")
             blocks = api.render_blocks(
                 recorded_blocks(recorded),
@@ -100,7 +100,7 @@ def _records(recorded: Recorded, title: str) -> PageEntry:
     figures = cast("Record", predicate["figures"])
     decided = [record for record in recorded.contents.decisions if "action" not in record]
     outcome = cast("Record", predicate["outcome"])
-    refused = outcome["status"] != Status.OK.value
+    refused = outcome["status"] != EvidenceStatus.OK.value
     total = figures.get("total", figures.get("tokens_in"))
     identity = cast("Record", predicate["tokenizer"])
     exact = figures.get("exact", identity["exact"]) is True
@@ -144,7 +144,7 @@ def _verdict(outcome: Record, decisions: Sequence[Record]) -> PageVerdict | None
         done = record.get("done")
         if isinstance(done, dict):
             said.append("Changed to make it fit: " + ", ".join(f"{k} {v}" for k, v in done.items()))
-    passed = outcome["status"] == Status.OK.value
+    passed = outcome["status"] == EvidenceStatus.OK.value
     if passed and not asked:
         return None
     figures = cast("Record", outcome["figures"])

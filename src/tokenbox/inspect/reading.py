@@ -32,7 +32,7 @@ MANIFEST: Final = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class InspectOptions:
     """What goes before what the files say. ``stops``: how many other budgets are tried."""
 
     budget: int | None = None
@@ -43,7 +43,7 @@ class Asked:
     allow_outside: bool = False
 
 
-def entries_in(name: str, data: bytes | None, asked: Asked) -> list[PageEntry]:
+def entries_in(name: str, data: bytes | None, asked: InspectOptions) -> list[PageEntry]:
     """The entries of the file or folder ``name``. ``data``: the bytes of a file; None for a folder.
 
     Raises :class:`NothingToInspect` for what a page cannot show, and what reading it raises.
@@ -64,7 +64,7 @@ def entries_in(name: str, data: bytes | None, asked: Asked) -> list[PageEntry]:
     return _json(path, data, asked)
 
 
-def _json(path: Path, data: bytes, asked: Asked) -> list[PageEntry]:
+def _json(path: Path, data: bytes, asked: InspectOptions) -> list[PageEntry]:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -107,7 +107,7 @@ def _lines(text: str) -> list[dict[str, Any]]:
     return found
 
 
-def _log(records: list[dict[str, Any]], name: str, asked: Asked) -> list[PageEntry]:
+def _log(records: list[dict[str, Any]], name: str, asked: InspectOptions) -> list[PageEntry]:
     transcripts = importers.imported(records)
     if transcripts is None:
         raise _nothing(name)
@@ -135,7 +135,7 @@ def _nothing(name: str) -> NothingToInspect:
     )
 
 
-def _document(path: Path, asked: Asked) -> PageEntry:
+def _document(path: Path, asked: InspectOptions) -> PageEntry:
     from tokenbox.documents import read_document  # noqa: PLC0415  # reads YAML, knows all sections
 
     document = read_document(path, allow_outside=asked.allow_outside)
@@ -147,7 +147,7 @@ def _document(path: Path, asked: Asked) -> PageEntry:
     return layout_entry(made, path.name, stops=asked.stops)
 
 
-def _pack(data: bytes, name: str, asked: Asked) -> PageEntry:
+def _pack(data: bytes, name: str, asked: InspectOptions) -> PageEntry:
     from tokenbox.lcp import decode  # noqa: PLC0415  # only packs need it
 
     blocks = decode(data).blocks
@@ -165,7 +165,7 @@ def _pack(data: bytes, name: str, asked: Asked) -> PageEntry:
     return blocks_entry(made, name, counter, slider, kind="pack")
 
 
-def _folder(path: Path, asked: Asked) -> PageEntry:
+def _folder(path: Path, asked: InspectOptions) -> PageEntry:
     counter = api.text_counter(asked.model, asked.tokenizer or (None if asked.model else DEFAULT_TOKENIZER))
     made = api.pack(path, asked.budget, asked.query, tokenizer=counter)
     return pack_entry(made, path.name or str(path), counter)
@@ -178,7 +178,7 @@ def _is_chat(value: object) -> bool:
     return all(isinstance(one, dict) and "role" in one for one in messages)
 
 
-def _chat(value: Any, name: str, asked: Asked) -> PageEntry:  # noqa: ANN401  # JSON
+def _chat(value: Any, name: str, asked: InspectOptions) -> PageEntry:  # noqa: ANN401  # JSON
     """Messages fitted into the budget that was asked for."""
     messages: Sequence[Any] = value["messages"] if isinstance(value, dict) else value
     check_items(len(messages))
@@ -203,7 +203,7 @@ def _chat(value: Any, name: str, asked: Asked) -> PageEntry:  # noqa: ANN401  # 
 
 
 def _slider(
-    at: Callable[[int], PageFrame], asked: Asked, whole: int, items: int, characters: int
+    at: Callable[[int], PageFrame], asked: InspectOptions, whole: int, items: int, characters: int
 ) -> PageSlider | None:
     """The slider up to what the whole counts; a budget at which nothing is made has its error."""
 

@@ -16,7 +16,7 @@ from tokenbox.compose.requests import Count
 from tokenbox.errors import TokenboxError
 from tokenbox.models import resolve_figures
 from tokenbox.models.resolve import Stated
-from tokenbox.policy.guard import Limits, Verdict, guard
+from tokenbox.policy.guard import GuardLimits, Verdict, guard
 
 _TRIES = 4
 # How the requests of OpenAI and Anthropic say how long the answer may be.
@@ -63,7 +63,7 @@ class Fitting:
         """
         named, budget = self.model or model, self.budget
         if budget is None:
-            budget = Limits.of_model(resolve_figures(named)).input_limit
+            budget = GuardLimits.of_model(resolve_figures(named)).input_limit
         given = [*head, *messages]
         room = max(0, budget - beside)
         fitted = api.fit(given, room, model=named, tools=list(tools) or None, **self.options)
@@ -131,12 +131,12 @@ class Guarding:
     def _count(self, request: Mapping[str, Any]) -> Count:
         return api.count(request, self.fitting.model, tokenizer=self.fitting.options.get("count"))
 
-    def _limits(self, request: Mapping[str, Any]) -> Limits:
+    def _limits(self, request: Mapping[str, Any]) -> GuardLimits:
         if self.fitting.budget is not None:
-            return Limits.of(self.fitting.budget)
+            return GuardLimits.of(self.fitting.budget)
         reserves = [request[name] for name in _RESERVES if isinstance(request.get(name), int)]
         stated = Stated(reserve_output=Figure(reserves[0], "the request")) if reserves else Stated()
-        return Limits.of_model(resolve_figures(self.fitting.model or request.get("model"), call=stated))
+        return GuardLimits.of_model(resolve_figures(self.fitting.model or request.get("model"), call=stated))
 
 
 def _is_given(value: object) -> bool:

@@ -14,8 +14,8 @@ from tokenbox.content.block_kinds import (
     FormatHint,
     Lang,
     MediaType,
-    Role,
-    Status,
+    ToolStatus,
+    TurnRole,
 )
 from tokenbox.content.blocks import (
     AnnotationBlock,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from enum import IntEnum
 
 
-class Kind(Enum):
+class FieldKind(Enum):
     """What the payload of a field is."""
 
     U32 = auto()  # reduced modulo 2**32 when read
@@ -65,7 +65,7 @@ class Field:
 
     number: int
     name: str
-    kind: Kind
+    kind: FieldKind
     need: Need = Need.REQUIRED
     enum: type[IntEnum] | None = None
     attribute: str = ""
@@ -75,7 +75,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class BodyFields:
     """The fields of a body, or of a nested part, in writing order; ``make`` is the value's class.
 
     ``nested`` is what the one field of kind NESTED, if any, consists of; None for the message itself.
@@ -83,7 +83,7 @@ class Message:
 
     make: Callable[..., Any]
     fields: tuple[Field, ...]
-    nested: Message | None = None
+    nested: BodyFields | None = None
     by_number: dict[int, Field] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -103,115 +103,115 @@ def _code(
 
 _OPTIONAL, _DEFAULT = Need.OPTIONAL, Need.DEFAULT
 
-FILE_ENTRY = Message(
+FILE_ENTRY = BodyFields(
     TreeEntry,
     (
-        Field(1, "name", Kind.TEXT),
-        Field(2, "kind", Kind.WIDE_ENUM, enum=EntryKind),
-        Field(3, "size", Kind.U64, _DEFAULT),
-        Field(4, "children", Kind.NESTED, _DEFAULT),
+        Field(1, "name", FieldKind.TEXT),
+        Field(2, "kind", FieldKind.WIDE_ENUM, enum=EntryKind),
+        Field(3, "size", FieldKind.U64, _DEFAULT),
+        Field(4, "children", FieldKind.NESTED, _DEFAULT),
     ),
 )
 
-HUNK = Message(
+HUNK = BodyFields(
     Hunk,
     (
-        Field(1, "old_start", Kind.U32),
-        Field(2, "new_start", Kind.U32),
-        Field(3, "lines", Kind.BYTES),
+        Field(1, "old_start", FieldKind.U32),
+        Field(2, "new_start", FieldKind.U32),
+        Field(3, "lines", FieldKind.BYTES),
     ),
 )
 
-BODIES: dict[int, Message] = {
-    BlockType.CODE: Message(
+BODIES: dict[int, BodyFields] = {
+    BlockType.CODE: BodyFields(
         _code,
         (
-            Field(1, "lang", Kind.ENUM, enum=Lang),
-            Field(2, "path", Kind.TEXT),
-            Field(3, "content", Kind.BYTES),
-            Field(4, "line_start", Kind.U32, _OPTIONAL),
-            Field(5, "line_end", Kind.U32, _OPTIONAL),
+            Field(1, "lang", FieldKind.ENUM, enum=Lang),
+            Field(2, "path", FieldKind.TEXT),
+            Field(3, "content", FieldKind.BYTES),
+            Field(4, "line_start", FieldKind.U32, _OPTIONAL),
+            Field(5, "line_end", FieldKind.U32, _OPTIONAL),
         ),
     ),
-    BlockType.CONVERSATION: Message(
+    BlockType.CONVERSATION: BodyFields(
         ConversationBlock,
         (
-            Field(1, "role", Kind.ENUM, enum=Role),
-            Field(2, "content", Kind.BYTES),
-            Field(3, "tool_call_id", Kind.TEXT, _OPTIONAL),
+            Field(1, "role", FieldKind.ENUM, enum=TurnRole),
+            Field(2, "content", FieldKind.BYTES),
+            Field(3, "tool_call_id", FieldKind.TEXT, _OPTIONAL),
         ),
     ),
-    BlockType.FILE_TREE: Message(
+    BlockType.FILE_TREE: BodyFields(
         FileTreeBlock,
         (
-            Field(1, "root_path", Kind.TEXT),
-            Field(2, "entries", Kind.NESTED, _DEFAULT),
+            Field(1, "root_path", FieldKind.TEXT),
+            Field(2, "entries", FieldKind.NESTED, _DEFAULT),
         ),
         nested=FILE_ENTRY,
     ),
-    BlockType.TOOL_RESULT: Message(
+    BlockType.TOOL_RESULT: BodyFields(
         ToolResultBlock,
         (
-            Field(1, "tool_name", Kind.TEXT),
-            Field(2, "status", Kind.ENUM, enum=Status),
-            Field(3, "content", Kind.BYTES),
-            Field(4, "schema_hint", Kind.TEXT, _OPTIONAL),
+            Field(1, "tool_name", FieldKind.TEXT),
+            Field(2, "status", FieldKind.ENUM, enum=ToolStatus),
+            Field(3, "content", FieldKind.BYTES),
+            Field(4, "schema_hint", FieldKind.TEXT, _OPTIONAL),
         ),
     ),
-    BlockType.DOCUMENT: Message(
+    BlockType.DOCUMENT: BodyFields(
         DocumentBlock,
         (
-            Field(1, "title", Kind.TEXT),
-            Field(2, "content", Kind.BYTES),
-            Field(3, "format_hint", Kind.ENUM, enum=FormatHint),
+            Field(1, "title", FieldKind.TEXT),
+            Field(2, "content", FieldKind.BYTES),
+            Field(3, "format_hint", FieldKind.ENUM, enum=FormatHint),
         ),
     ),
-    BlockType.STRUCTURED_DATA: Message(
+    BlockType.STRUCTURED_DATA: BodyFields(
         StructuredDataBlock,
         (
-            Field(1, "format", Kind.ENUM, enum=DataFormat),
-            Field(2, "schema", Kind.TEXT, _OPTIONAL),
-            Field(3, "content", Kind.BYTES),
+            Field(1, "format", FieldKind.ENUM, enum=DataFormat),
+            Field(2, "schema", FieldKind.TEXT, _OPTIONAL),
+            Field(3, "content", FieldKind.BYTES),
         ),
     ),
-    BlockType.DIFF: Message(
+    BlockType.DIFF: BodyFields(
         DiffBlock,
         (
-            Field(1, "path", Kind.TEXT),
-            Field(2, "hunks", Kind.NESTED, _DEFAULT),
+            Field(1, "path", FieldKind.TEXT),
+            Field(2, "hunks", FieldKind.NESTED, _DEFAULT),
         ),
         nested=HUNK,
     ),
-    BlockType.ANNOTATION: Message(
+    BlockType.ANNOTATION: BodyFields(
         AnnotationBlock,
         (
-            Field(1, "target_block_id", Kind.U32, attribute="target"),
-            Field(2, "kind", Kind.ENUM, enum=AnnotationKind),
-            Field(3, "value", Kind.BYTES),
+            Field(1, "target_block_id", FieldKind.U32, attribute="target"),
+            Field(2, "kind", FieldKind.ENUM, enum=AnnotationKind),
+            Field(3, "value", FieldKind.BYTES),
         ),
     ),
-    BlockType.EMBEDDING_REF: Message(
+    BlockType.EMBEDDING_REF: BodyFields(
         EmbeddingRefBlock,
         (
-            Field(1, "vector_id", Kind.BYTES),
-            Field(2, "source_hash", Kind.BYTES),
-            Field(3, "model", Kind.TEXT),
+            Field(1, "vector_id", FieldKind.BYTES),
+            Field(2, "source_hash", FieldKind.BYTES),
+            Field(3, "model", FieldKind.TEXT),
         ),
     ),
-    BlockType.IMAGE: Message(
+    BlockType.IMAGE: BodyFields(
         ImageBlock,
         (
-            Field(1, "media_type", Kind.ENUM, enum=MediaType),
-            Field(2, "alt_text", Kind.TEXT),
-            Field(3, "data", Kind.BYTES),
+            Field(1, "media_type", FieldKind.ENUM, enum=MediaType),
+            Field(2, "alt_text", FieldKind.TEXT),
+            Field(3, "data", FieldKind.BYTES),
         ),
     ),
-    BlockType.EXTENSION: Message(
+    BlockType.EXTENSION: BodyFields(
         ExtensionBlock,
         (
-            Field(1, "namespace", Kind.TEXT),
-            Field(2, "type_name", Kind.TEXT, attribute="kind"),
-            Field(3, "content", Kind.BYTES),
+            Field(1, "namespace", FieldKind.TEXT),
+            Field(2, "type_name", FieldKind.TEXT, attribute="kind"),
+            Field(3, "content", FieldKind.BYTES),
         ),
     ),
 }

@@ -57,8 +57,8 @@ if TYPE_CHECKING:
         Lang,
         MediaType,
         Priority,
-        Role,
-        Status,
+        ToolStatus,
+        TurnRole,
     )
     from tokenbox.content.blocks import Hunk, TreeEntry
     from tokenbox.lcp.addressing import ContentStore
@@ -206,14 +206,16 @@ class PackBuilder:
         """Append a file of source code, or ``lines`` of it (first and last, from 1)."""
         return self.add(CodeBlock(lang, path, _bytes(content), None if lines is None else LineRange(*lines)))
 
-    def add_conversation(self, role: Role, content: str | bytes, *, tool_call_id: str | None = None) -> Self:
+    def add_conversation(
+        self, role: TurnRole, content: str | bytes, *, tool_call_id: str | None = None
+    ) -> Self:
         return self.add(ConversationBlock(role, _bytes(content), tool_call_id))
 
     def add_file_tree(self, root_path: str, entries: Iterable[TreeEntry]) -> Self:
         return self.add(FileTreeBlock(root_path, tuple(entries)))
 
     def add_tool_result(
-        self, tool_name: str, status: Status, content: str | bytes, *, schema_hint: str | None = None
+        self, tool_name: str, status: ToolStatus, content: str | bytes, *, schema_hint: str | None = None
     ) -> Self:
         return self.add(ToolResultBlock(tool_name, status, _bytes(content), schema_hint))
 

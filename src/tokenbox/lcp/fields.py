@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tokenbox.lcp.bodies import Field, Kind, Message, Need
+from tokenbox.lcp.bodies import BodyFields, Field, FieldKind, Need
 from tokenbox.lcp.errors import (
     InvalidEnumValue,
     MissingRequiredField,
@@ -24,22 +24,27 @@ if TYPE_CHECKING:
 VARINT, BYTES, NESTED = 0, 1, 2
 
 _WIRE_TYPE = {
-    Kind.U32: VARINT,
-    Kind.U64: VARINT,
-    Kind.ENUM: VARINT,
-    Kind.WIDE_ENUM: VARINT,
-    Kind.TEXT: BYTES,
-    Kind.BYTES: BYTES,
-    Kind.NESTED: NESTED,
+    FieldKind.U32: VARINT,
+    FieldKind.U64: VARINT,
+    FieldKind.ENUM: VARINT,
+    FieldKind.WIDE_ENUM: VARINT,
+    FieldKind.TEXT: BYTES,
+    FieldKind.BYTES: BYTES,
+    FieldKind.NESTED: NESTED,
 }
-_LARGEST = {Kind.U32: 2**32 - 1, Kind.U64: MAX_VARINT, Kind.ENUM: 0xFF, Kind.WIDE_ENUM: 0xFF}
-_KIND_OF_UNKNOWN = {VARINT: Kind.U64, BYTES: Kind.BYTES, NESTED: Kind.BYTES}
+_LARGEST = {
+    FieldKind.U32: 2**32 - 1,
+    FieldKind.U64: MAX_VARINT,
+    FieldKind.ENUM: 0xFF,
+    FieldKind.WIDE_ENUM: 0xFF,
+}
+_KIND_OF_UNKNOWN = {VARINT: FieldKind.U64, BYTES: FieldKind.BYTES, NESTED: FieldKind.BYTES}
 
 
 class _Open(NamedTuple):
     """A message that is being read: up to where, and what was found so far."""
 
-    message: Message
+    message: BodyFields
     end: int
     values: dict[str, Any]
     into: str  # the attribute of the enclosing message that it becomes an element of
@@ -57,7 +62,7 @@ class BodyReader:
         # Its own stack: a pack decides how deep it nests, so it must not be Python's.
         self._open: list[_Open] = []
 
-    def read(self, data: memoryview, position: int, message: Message, summary: str | None) -> Block:
+    def read(self, data: memoryview, position: int, message: BodyFields, summary: str | None) -> Block:
         """The block of ``summary`` and the fields from ``position`` to the end of ``data``.
 
         Raises a ``WireError``, ``FieldError`` or :class:`TreeTooDeep`; offsets are positions in ``data``.
@@ -95,10 +100,10 @@ class BodyReader:
         after = start + payload
         if field is None:
             return after
-        if kind is Kind.NESTED:
+        if kind is FieldKind.NESTED:
             return self._enter(field, start, after)
         value = data[start:after]
-        values[field.attribute] = str(value, "utf-8", "replace") if kind is Kind.TEXT else bytes(value)
+        values[field.attribute] = str(value, "utf-8", "replace") if kind is FieldKind.TEXT else bytes(value)
         return after
 
     def _enter(self, field: Field, start: int, end: int) -> int:
@@ -111,9 +116,9 @@ class BodyReader:
 
 
 def _number(field: Field, value: int, position: int) -> int:
-    if field.kind is Kind.U32:
+    if field.kind is FieldKind.U32:
         return value & 0xFFFFFFFF
-    if field.kind is Kind.ENUM:
+    if field.kind is FieldKind.ENUM:
         value &= 0xFF
     if field.enum is None:
         return value
@@ -123,17 +128,17 @@ def _number(field: Field, value: int, position: int) -> int:
         raise InvalidEnumValue(field.enum.__name__, value, position) from None
 
 
-def _make(message: Message, values: dict[str, Any], end: int) -> Any:  # noqa: ANN401  # what message.make returns
+def _make(message: BodyFields, values: dict[str, Any], end: int) -> Any:  # noqa: ANN401  # what message.make returns
     for field in message.fields:
         value = values.get(field.attribute)
         if value is None and field.need is Need.REQUIRED:
             raise MissingRequiredField(field.name, end)
-        if field.kind is Kind.NESTED and value is not None:
+        if field.kind is FieldKind.NESTED and value is not None:
             values[field.attribute] = tuple(value)
     return message.make(**values)
 
 
-def write_message(value: object, message: Message, depth: int = 0) -> bytes:
+def write_message(value: object, message: BodyFields, depth: int = 0) -> bytes:
     """The fields of ``value``. Raises :class:`UnencodableValue` and :class:`TreeTooDeep`."""
     parts: list[bytes] = []
     for field in message.fields:
@@ -141,7 +146,7 @@ def write_message(value: object, message: Message, depth: int = 0) -> bytes:
         if item is None and field.need is Need.OPTIONAL:
             continue
         head = bytes([field.number, _WIRE_TYPE[field.kind]])
-        if field.kind is Kind.NESTED:
+        if field.kind is FieldKind.NESTED:
             if item and depth == MAX_TREE_DEPTH:
                 raise TreeTooDeep(MAX_TREE_DEPTH)
             for element in item:
@@ -149,7 +154,7 @@ def write_message(value: object, message: Message, depth: int = 0) -> bytes:
         elif field.kind in _LARGEST:
             parts += (head, write_varint(_checked_number(field, item)))
         else:
-            as_bytes = text_bytes if field.kind is Kind.TEXT else _checked_bytes
+            as_bytes = text_bytes if field.kind is FieldKind.TEXT else _checked_bytes
             _put_bytes(parts, head, as_bytes(field.name, item))
     return b"".join(parts)
 

@@ -29,14 +29,14 @@ class InvalidQuota(LedgerError):
     code = "invalid_quota"
 
 
-class Unit(StrEnum):
+class QuotaUnit(StrEnum):
     """What a quota counts."""
 
     TOKENS = "tokens"
     NANODOLLARS = "nanodollars"
 
 
-class Window(StrEnum):
+class QuotaWindow(StrEnum):
     """How long a quota runs. Windows begin where the clock's and the calendar's do, in UTC."""
 
     MINUTE = "minute"
@@ -48,28 +48,28 @@ class Window(StrEnum):
     def start(self, now: datetime) -> datetime:
         """When the window that ``now`` is in began."""
         now = now.astimezone(UTC)
-        if self is Window.MINUTE:
+        if self is QuotaWindow.MINUTE:
             return now.replace(second=0, microsecond=0)
-        if self is Window.HOUR:
+        if self is QuotaWindow.HOUR:
             return now.replace(minute=0, second=0, microsecond=0)
         day = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        if self is Window.WEEK:
+        if self is QuotaWindow.WEEK:
             return day - timedelta(days=day.weekday())
-        return day.replace(day=1) if self is Window.MONTH else day
+        return day.replace(day=1) if self is QuotaWindow.MONTH else day
 
     def end(self, now: datetime) -> datetime:
         """When the next one begins."""
         start = self.start(now)
-        if self is Window.MONTH:
+        if self is QuotaWindow.MONTH:
             return (start + timedelta(days=32)).replace(day=1)
         return start + _LENGTHS[self]
 
 
 _LENGTHS = {
-    Window.MINUTE: timedelta(minutes=1),
-    Window.HOUR: timedelta(hours=1),
-    Window.DAY: timedelta(days=1),
-    Window.WEEK: timedelta(weeks=1),
+    QuotaWindow.MINUTE: timedelta(minutes=1),
+    QuotaWindow.HOUR: timedelta(hours=1),
+    QuotaWindow.DAY: timedelta(days=1),
+    QuotaWindow.WEEK: timedelta(weeks=1),
 }
 
 
@@ -77,9 +77,9 @@ _LENGTHS = {
 class Quota:
     """``limit`` units in each window."""
 
-    unit: Unit
+    unit: QuotaUnit
     limit: int
-    window: Window
+    window: QuotaWindow
 
     @classmethod
     def parse(cls, text: str) -> Quota:
@@ -87,22 +87,22 @@ class Quota:
         amount, _, window = text.strip().lower().partition("/")
         found = _QUOTA.fullmatch(amount.strip())
         name = window.strip().removeprefix("per ").strip()
-        if found is None or name not in set(Window):
+        if found is None or name not in set(QuotaWindow):
             raise InvalidQuota(
                 f"{text[:60]!r} is not a quota. Write one as '100000 tokens/day' or '$5/month'; "
-                f"windows are {', '.join(Window)}.",
+                f"windows are {', '.join(QuotaWindow)}.",
                 quota=text[:60],
             )
         if found["tokens"] is not None:
-            unit, limit = Unit.TOKENS, int(found["tokens"].replace("_", "").replace(",", ""))
+            unit, limit = QuotaUnit.TOKENS, int(found["tokens"].replace("_", "").replace(",", ""))
         else:
-            unit, limit = Unit.NANODOLLARS, nanodollars(money(found["money"]))
+            unit, limit = QuotaUnit.NANODOLLARS, nanodollars(money(found["money"]))
         if limit > _MAX:
             raise InvalidQuota(f"the quota {text[:60]!r} is larger than can be counted.", quota=text[:60])
-        return cls(unit, limit, Window(name))
+        return cls(unit, limit, QuotaWindow(name))
 
     def __str__(self) -> str:
-        if self.unit is Unit.TOKENS:
+        if self.unit is QuotaUnit.TOKENS:
             return f"{self.limit} tokens/{self.window}"
         return f"${money_text(dollars_of(self.limit))}/{self.window}"
 
@@ -141,7 +141,7 @@ class Take:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class QuotaLevel:
     """A bucket and what is used of it, reservations included."""
 
     bucket: Bucket

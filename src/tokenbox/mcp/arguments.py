@@ -38,7 +38,7 @@ def _is_list(value: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ArgumentKind:
     """What an argument may be: for a model, in words, and as a check."""
 
     schema: Mapping[str, object]
@@ -46,11 +46,13 @@ class Kind:
     fits: Callable[[object], bool]
 
 
-TEXT: Final = Kind({"type": "string"}, "a string", _is_text)
-WHOLE: Final = Kind({"type": "integer", "minimum": 1}, "a whole number, 1 or more", _is_whole)
-TEXTS: Final = Kind({"type": "array", "items": {"type": "string"}}, "a list of strings", _are_texts)
-MESSAGES: Final = Kind({"type": "array", "items": {"type": "object"}}, "a list of messages", _is_list)
-CHUNKS: Final = Kind({"type": "array", "items": {"type": ["string", "object"]}}, "a list of chunks", _is_list)
+TEXT: Final = ArgumentKind({"type": "string"}, "a string", _is_text)
+WHOLE: Final = ArgumentKind({"type": "integer", "minimum": 1}, "a whole number, 1 or more", _is_whole)
+TEXTS: Final = ArgumentKind({"type": "array", "items": {"type": "string"}}, "a list of strings", _are_texts)
+MESSAGES: Final = ArgumentKind({"type": "array", "items": {"type": "object"}}, "a list of messages", _is_list)
+CHUNKS: Final = ArgumentKind(
+    {"type": "array", "items": {"type": ["string", "object"]}}, "a list of chunks", _is_list
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class Argument:
     """An argument, and what a model is told of it."""
 
     name: str
-    kind: Kind
+    kind: ArgumentKind
     about: str = ""
     required: bool = False
 

@@ -21,7 +21,7 @@ class Stopped(Exception):  # not a failure: the client took the call back
     """The call was cancelled."""
 
 
-class Job:
+class CallProgress:
     """How far a call is. One thread works, another looks."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Job:
 class JobCounts(CountCache):
     """The counts of the process, made for one call: it ends between two of them once it is not wanted."""
 
-    def __init__(self, job: Job, counts: CountCache = DEFAULT_CACHE) -> None:
+    def __init__(self, job: CallProgress, counts: CountCache = DEFAULT_CACHE) -> None:
         super().__init__(1)
         self._job = job
         self._shared = counts

@@ -18,9 +18,9 @@ from pydantic import ValidationError
 from tokenbox.__about__ import __version__
 from tokenbox.errors import TokenboxError
 from tokenbox.mcp.arguments import checked, schema
-from tokenbox.mcp.job import Job, Stopped
+from tokenbox.mcp.job import CallProgress, Stopped
 from tokenbox.mcp.roots import NoRoots, Roots
-from tokenbox.mcp.tools import TOOLS, Call, Desk
+from tokenbox.mcp.tools import TOOLS, Desk, ToolRun
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ def make_server(desk: Desk, started: Sequence[str] = ()) -> Server[Any]:
             roots = await _roots(context, params, started) if tool.reads else Roots(None)
             if isinstance(roots, types.InputRequiredResult):
                 return roots
-            job = Job()
-            call = Call(desk, arguments, roots, job)
+            job = CallProgress()
+            call = ToolRun(desk, arguments, roots, job)
             return _result(await _in_thread(context, job, lambda: tool.run(call), threads))
         except TokenboxError as error:
             return _failure(f"{error.message[:_LONGEST_MESSAGE]} ({error.code})")
@@ -122,7 +122,7 @@ async def _roots(
 
 
 async def _in_thread(
-    context: Context, job: Job, work: Callable[[], list[str]], threads: anyio.CapacityLimiter
+    context: Context, job: CallProgress, work: Callable[[], list[str]], threads: anyio.CapacityLimiter
 ) -> list[str]:
     """The result of ``work``, made in a thread while progress is told. Cancelled, the thread ends soon."""
     told = 0

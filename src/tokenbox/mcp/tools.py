@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tokenbox.compose.selection import Selection
-    from tokenbox.mcp.job import Job
+    from tokenbox.mcp.job import CallProgress
     from tokenbox.mcp.roots import Roots
     from tokenbox.proof.signing import PublicKey
     from tokenbox.tokenizers.protocol import Tokenizer
@@ -56,13 +56,13 @@ class Desk:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ToolRun:
     """One call: its checked arguments, what it may read, and how far it is."""
 
     desk: Desk
     arguments: Mapping[str, Any]
     roots: Roots
-    job: Job
+    job: CallProgress
 
     def allow(self, kept: Kept) -> None:
         """Raise ``OutsideRoots`` for what was read in a folder that may not be read any more."""
@@ -76,11 +76,11 @@ class Tool:
 
     about: str
     arguments: tuple[Argument, ...]
-    run: Callable[[Call], list[str]]
+    run: Callable[[ToolRun], list[str]]
     reads: bool = False
 
 
-def pack(call: Call) -> list[str]:
+def pack(call: ToolRun) -> list[str]:
     """Files within a budget; what is not shown stays behind the handle."""
     arguments, job = call.arguments, call.job
     path = call.roots.resolve(arguments["path"])
@@ -96,7 +96,7 @@ def pack(call: Call) -> list[str]:
     )
     counter, limit = call.desk.counter(arguments), call.desk.limit(arguments)
     budget = arguments.get("budget", _room(limit))
-    options = folder.Options(arguments.get("query"), focus=tuple(arguments.get("focus", ())))
+    options = folder.PackOptions(arguments.get("query"), focus=tuple(arguments.get("focus", ())))
     packed = folder.pack_source(source, counter, budget, options=options, cache=JobCounts(job))
     forms = Counter(_HOW[file.shown.name] for file in packed.files)
     note = {
@@ -119,7 +119,7 @@ def pack(call: Call) -> list[str]:
     return answered(kept, note, limit, counter, call.desk.shelf)
 
 
-def count(call: Call) -> list[str]:
+def count(call: ToolRun) -> list[str]:
     """The tokens of a text or of messages."""
     arguments = call.arguments
     if ("text" in arguments) == ("messages" in arguments):
@@ -128,7 +128,7 @@ def count(call: Call) -> list[str]:
     return [as_json(api.count(what, arguments.get("model", call.desk.model)).to_dict())]
 
 
-def select(call: Call) -> list[str]:
+def select(call: ToolRun) -> list[str]:
     """The chunks worth most; the others stay behind the handle."""
     arguments = call.arguments
     counter, limit = call.desk.counter(arguments), call.desk.limit(arguments)
@@ -144,7 +144,7 @@ def select(call: Call) -> list[str]:
     return answered(kept, note, limit, counter, call.desk.shelf)
 
 
-def explain(call: Call) -> list[str]:
+def explain(call: ToolRun) -> list[str]:
     """How each file or chunk of an answer is shown, and why."""
     kept = _kept(call)[0]
     if not kept.about:
@@ -154,7 +154,7 @@ def explain(call: Call) -> list[str]:
     return _whole(call, Kept(kept.about, folders=kept.folders))
 
 
-def expand(call: Call) -> list[str]:
+def expand(call: ToolRun) -> list[str]:
     """What an answer left out, byte for byte."""
     kept, start = _kept(call)
     name = call.arguments.get("name")
@@ -172,7 +172,7 @@ def expand(call: Call) -> list[str]:
     return _whole(call, Kept(part.decode(), folders=kept.folders))
 
 
-def verify(call: Call) -> list[str]:
+def verify(call: ToolRun) -> list[str]:
     """Whether every byte of a proof bundle is right."""
     from tokenbox.proof.errors import BundleInvalid  # noqa: PLC0415  # only with proofs
     from tokenbox.proof.signing import signers_in  # noqa: PLC0415
@@ -195,7 +195,7 @@ def _room(limit: int) -> int:
     return max(limit - NOTE_ROOM, (limit + 1) // 2)
 
 
-def _kept(call: Call) -> tuple[Kept, int]:
+def _kept(call: ToolRun) -> tuple[Kept, int]:
     """What is behind the handle of the call, and the character where it starts."""
     handle, _, start = call.arguments["handle"].partition(AT)
     kept = call.desk.shelf.get(handle)
@@ -205,7 +205,7 @@ def _kept(call: Call) -> tuple[Kept, int]:
     return kept, int(start[:12]) if start else 0
 
 
-def _whole(call: Call, kept: Kept, start: int = 0) -> list[str]:
+def _whole(call: ToolRun, kept: Kept, start: int = 0) -> list[str]:
     """A text without figures."""
     return answered(
         kept,

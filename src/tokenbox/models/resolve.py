@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from tokenbox import catalog
-from tokenbox.catalog import Figure, Limit, ModelLimits, Rule, TokenizerFamily
+from tokenbox.catalog import Figure, FigureRule, Limit, ModelLimits, TokenizerFamily
 from tokenbox.catalog.figures import Disagreement
 from tokenbox.models.counters import ANYONE, Counting, counters_for
 
@@ -204,7 +204,7 @@ def _overruled(
     if known is not None:
         said += [figure for one in known.disagreements if one.limit is limit for figure in one.others]
     others = tuple(dict.fromkeys(figure for figure in said if figure.value not in (chosen.value, None)))
-    return Disagreement(limit, Rule.CONFIGURED, chosen, others)
+    return Disagreement(limit, FigureRule.CONFIGURED, chosen, others)
 
 
 def _capped(known: Figure | None, call: Stated, settings: Stated) -> Figure | None:

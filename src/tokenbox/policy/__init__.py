@@ -12,7 +12,7 @@ from tokenbox.policy.errors import (
     UnknownWindow,
 )
 from tokenbox.policy.estimate import estimate
-from tokenbox.policy.guard import Basis, Binding, Limits, Uncertain, Verdict, guard
+from tokenbox.policy.guard import Basis, Binding, GuardLimits, Uncertain, Verdict, guard
 from tokenbox.policy.packing import pack
 from tokenbox.policy.records import (
     ChunkPlan,
@@ -39,10 +39,10 @@ __all__ = [
     "CutChunks",
     "Enforcement",
     "Estimate",
+    "GuardLimits",
     "InvalidChunks",
     "InvalidPolicy",
     "LargerWindow",
-    "Limits",
     "LowerMaxTokens",
     "OutputMode",
     "PackPlan",

@@ -25,7 +25,7 @@ from tokenbox.policy.records import (
 if TYPE_CHECKING:
     from tokenbox.policy.chunks import Chunks
     from tokenbox.policy.estimate import Counts
-    from tokenbox.policy.guard import Limits, Verdict
+    from tokenbox.policy.guard import GuardLimits, Verdict
     from tokenbox.policy.records import Remedy
     from tokenbox.policy.strategies import Strategy
 
@@ -40,7 +40,7 @@ def no_alternatives(tokens_in: int) -> Sequence[str]:  # noqa: ARG001  # as of A
 
 def enforce(  # noqa: PLR0913  # keyword options, as of `layout`
     request: Chunks,
-    limits: Limits,
+    limits: GuardLimits,
     counter: Counts,
     *,
     output_mode: OutputMode | str = OutputMode.TEXT,
@@ -126,7 +126,7 @@ def _cuts(
     return [remedy for remedy in (one, cut) if remedy is not None]
 
 
-def _lower_max_tokens(tokens_in: int, limits: Limits, max_output: int | None) -> LowerMaxTokens | None:
+def _lower_max_tokens(tokens_in: int, limits: GuardLimits, max_output: int | None) -> LowerMaxTokens | None:
     """The largest reserve that passes and that the model can give.
 
     None where no answer at all would be left, or where the reserve is not the cause.
@@ -168,7 +168,7 @@ def _cut_one(request: Chunks, verdict: Verdict, counter: Counts, model: str | No
     return alone if alone is not None and not alone.plan.dropped else None
 
 
-def _larger_window(tokens_in: int, limits: Limits, models: Sequence[str]) -> LargerWindow:
+def _larger_window(tokens_in: int, limits: GuardLimits, models: Sequence[str]) -> LargerWindow:
     over_input = limits.max_input is not None and tokens_in > limits.max_input
     return LargerWindow(
         max(limits.smallest_window(tokens_in), 1), tokens_in if over_input else None, tuple(models)

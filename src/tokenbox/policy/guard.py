@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class GuardLimits:
     """What a request must keep to, in tokens.
 
     ``max_ctx`` holds input and output together; ``reserve_out`` stays free for the answer; ``headroom`` is
@@ -52,7 +52,7 @@ class Limits:
         headroom: object = 0,
         max_input: object = None,
         sources: Mapping[str, str] | None = None,
-    ) -> Limits:
+    ) -> GuardLimits:
         """The limits, checked. Raises :class:`InvalidPolicy`."""
         return cls(
             tokens(max_ctx, "max_ctx"),
@@ -63,7 +63,7 @@ class Limits:
         )
 
     @classmethod
-    def of_model(cls, figures: ModelFigures) -> Limits:
+    def of_model(cls, figures: ModelFigures) -> GuardLimits:
         """The limits of a request to a model. Raises :class:`UnknownWindow`."""
         if figures.context_window is None or figures.reserve_output is None:
             raise unknown_window(figures.model)
@@ -174,7 +174,7 @@ class Verdict:
 
     ok: bool
     count: Count
-    limits: Limits
+    limits: GuardLimits
     tokens: int
     basis: Basis
     uncertain: Uncertain
@@ -210,7 +210,7 @@ def checked_uncertain(value: object) -> Uncertain:
     raise InvalidPolicy(f"policy.uncertain is one of {names}, not {shown}.", field="uncertain", value=shown)
 
 
-def guard(count: Count, limits: Limits, uncertain: Uncertain = Uncertain.MARGIN) -> Verdict:
+def guard(count: Count, limits: GuardLimits, uncertain: Uncertain = Uncertain.MARGIN) -> Verdict:
     """Whether a request of that count may be sent within ``limits``."""
     tokens, basis = needed(count, uncertain)
     if basis is not Basis.EXACT and limits.denies(in_window(count)):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tokenbox.compose.requests import Count
     from tokenbox.policy.chunks import Chunks
     from tokenbox.policy.estimate import Counts
-    from tokenbox.policy.guard import Limits
+    from tokenbox.policy.guard import GuardLimits
     from tokenbox.policy.records import AnyLayout, SummaryOp
     from tokenbox.policy.strategies import Strategy
     from tokenbox.tokenizers.protocol import Tokenizer
@@ -46,7 +46,7 @@ class Planned(NamedTuple):
 
 def pack(
     request: Chunks,
-    limits: Limits,
+    limits: GuardLimits,
     counter: Counts,
     strategy: str | Strategy | None = None,
     model: str | None = None,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tokenbox.compose.sections import Layout
     from tokenbox.models import OutputMode
     from tokenbox.policy.chunks import Chunks
-    from tokenbox.policy.guard import Limits, Verdict
+    from tokenbox.policy.guard import GuardLimits, Verdict
     from tokenbox.policy.override import Override
     from tokenbox.policy.strategies import ChosenLayout
     from tokenbox.tokenizers.protocol import TokenizerIdentity
@@ -134,7 +134,7 @@ class PackPlan:
     summary_ops: tuple[SummaryOp, ...]
     layout: AnyLayout = field(repr=False)
     request: Chunks = field(repr=False)
-    limits: Limits
+    limits: GuardLimits
     strategy: str
     count: Count
     budget: int
@@ -225,7 +225,7 @@ class Why:
         return self.verdict.count.exact
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> GuardLimits:
         return self.verdict.limits
 
     @property
@@ -392,7 +392,7 @@ class Enforcement:
         return self.why.exact
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> GuardLimits:
         return self.why.limits
 
     def __repr__(self) -> str:
@@ -423,7 +423,7 @@ class Enforcement:
         }
 
 
-def _percent(limits: Limits) -> str:
+def _percent(limits: GuardLimits) -> str:
     return f"{weight_text(limits.headroom * 100)} %"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tokenbox.worth.documents import Document, Span
+from tokenbox.worth.documents import Document, PieceSpan
 from tokenbox.worth.query import read_query
 from tokenbox.worth.relevance import Relevance
 
@@ -39,7 +39,9 @@ def by_worth(
     if question is not None:
         documents = [Document(group[0].id, text.encode()) for group, text in zip(groups, texts, strict=True)]
         relevance = Relevance(documents, read_query(question.text))
-        worths = [relevance.piece(i, Span(0, len(document.data))) for i, document in enumerate(documents)]
+        worths = [
+            relevance.piece(i, PieceSpan(0, len(document.data))) for i, document in enumerate(documents)
+        ]
     sizes = [sum(one.tokens + _AROUND for one in group) for group in groups]
     kept = {i for i, group in enumerate(groups) if any(one.critical or one is question for one in group)}
     left = budget - sum(sizes[i] for i in kept)

@@ -8,16 +8,26 @@ if TYPE_CHECKING:
     from tokenbox.proof.evidence import (
         Budget,
         Evidence,
+        EvidenceKind,
+        EvidenceOutcome,
+        EvidenceStatus,
         Input,
-        Kind,
-        Outcome,
         Sink,
         Sourced,
-        Status,
         Summary,
     )
 
-__all__ = ["Budget", "Evidence", "Input", "Kind", "Outcome", "Sink", "Sourced", "Status", "Summary"]
+__all__ = [
+    "Budget",
+    "Evidence",
+    "EvidenceKind",
+    "EvidenceOutcome",
+    "EvidenceStatus",
+    "Input",
+    "Sink",
+    "Sourced",
+    "Summary",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -17,7 +17,7 @@ from tokenbox.proof.verify import missing, too_large, wrong_size
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tokenbox.proof.verify import Files
+    from tokenbox.proof.verify import BundleFiles
 
 _BLOCK = 512
 _END = bytes(2 * _BLOCK)
@@ -137,7 +137,7 @@ def _header(folder: str, name: str, size: int) -> bytes:
     return header[:148] + f"{sum(header):06o}\0 ".encode() + header[156:]
 
 
-def entries(files: Files) -> Iterator[tuple[str, bytes]]:
+def entries(files: BundleFiles) -> Iterator[tuple[str, bytes]]:
     """The files of a verified bundle in the order of their names, one in memory at a time."""
     for name in sorted(files.names()):
         yield name, files.read(name, _MAX_SIZE)

@@ -20,7 +20,15 @@ from tokenbox.conversation.counters import counter_of
 from tokenbox.conversation.low_water import AutoLowWater
 from tokenbox.errors import ContextCriticalOverflow, TokenboxError
 from tokenbox.policy.override import Override
-from tokenbox.proof.evidence import Budget, Evidence, Input, Kind, Outcome, Sourced, Status
+from tokenbox.proof.evidence import (
+    Budget,
+    Evidence,
+    EvidenceKind,
+    EvidenceOutcome,
+    EvidenceStatus,
+    Input,
+    Sourced,
+)
 
 if TYPE_CHECKING:
     from tokenbox.proof.evidence import Sink
@@ -56,7 +64,7 @@ _COUNTERS = ("tokenizer", "count", "counter")
 
 
 @dataclass(frozen=True, slots=True)
-class Function(Generic[P, T]):
+class RecordedFunction(Generic[P, T]):
     """A function whose calls are recorded, and how a bundle has its arguments and its result.
 
     ``apart``: the arguments that ``inputs``, ``budget`` and ``tokenizer`` record; all others are recorded as
@@ -67,7 +75,7 @@ class Function(Generic[P, T]):
     """
 
     name: str
-    kind: Kind
+    kind: EvidenceKind
     algorithm: str
     call: Callable[P, T]
     apart: frozenset[str]
@@ -93,7 +101,7 @@ class Function(Generic[P, T]):
 
 
 def proven(
-    function: Function[P, T],
+    function: RecordedFunction[P, T],
     proof: Sink | None,
     *,
     source: str | None = None,
@@ -134,7 +142,7 @@ def proven(
 
 
 def evidence_of(
-    function: Function[..., Any],
+    function: RecordedFunction[..., Any],
     arguments: Arguments,
     outcome: Any,  # noqa: ANN401  # the function's result, or its error
     *,
@@ -171,13 +179,13 @@ def evidence_of(
     return Evidence(**fields)
 
 
-def outcome_of(error: TokenboxError) -> Outcome:
+def outcome_of(error: TokenboxError) -> EvidenceOutcome:
     """Refused with the smallest change that would make it fit, or failed."""
     if not isinstance(error, ContextCriticalOverflow):
-        return Outcome.of(error)
-    refused = Outcome.of(error, Status.REFUSED)
+        return EvidenceOutcome.of(error)
+    refused = EvidenceOutcome.of(error, EvidenceStatus.REFUSED)
     change = {name: value for name, value in error.smallest_change.items() if name != "say"}
-    return Outcome(refused.status, refused.code, {**refused.figures, "smallest_change": change})
+    return EvidenceOutcome(refused.status, refused.code, {**refused.figures, "smallest_change": change})
 
 
 def _recorded(arguments: Arguments, names: AbstractSet[str]) -> dict[str, object]:

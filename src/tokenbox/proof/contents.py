@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from tokenbox.proof.evidence import Record
     from tokenbox.proof.manifest import Manifest
-    from tokenbox.proof.verify import Files
+    from tokenbox.proof.verify import BundleFiles
 
 # The digests of the files follow from what is in them, and that is compared.
 _DERIVED = frozenset({"files"})
@@ -43,7 +43,7 @@ class Contents:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class FieldDifference:
     """A field, such as ``inputs[notes].tokens``, and its two values; ABSENT where it is not there."""
 
     field: str
@@ -59,7 +59,7 @@ class Difference:
         return f"{self.field}: {shown(self.left)} -> {shown(self.right)}"
 
 
-def read_contents(files: Files, manifest: Manifest) -> Contents:
+def read_contents(files: BundleFiles, manifest: Manifest) -> Contents:
     """What the files say. Raises ``BundleInvalid`` for lines that are not records."""
     records = {name: read_records(files.read(name, _MAX_RECORDS), name) for name in (INPUTS, DECISIONS)}
     summaries = []
@@ -69,12 +69,12 @@ def read_contents(files: Files, manifest: Manifest) -> Contents:
     return Contents(manifest, records[INPUTS], records[DECISIONS], summaries)
 
 
-def differences(left: Contents, right: Contents) -> list[Difference]:
+def differences(left: Contents, right: Contents) -> list[FieldDifference]:
     """The fields that differ, in their order."""
     before, after = dict(fields_of(left)), dict(fields_of(right))
     names = [*before, *(name for name in after if name not in before)]
     pairs = ((name, before.get(name, ABSENT), after.get(name, ABSENT)) for name in names)
-    return [Difference(*pair) for pair in pairs if _differ(pair[1], pair[2])]
+    return [FieldDifference(*pair) for pair in pairs if _differ(pair[1], pair[2])]
 
 
 def _differ(one: object, other: object) -> bool:

@@ -26,7 +26,7 @@ Text = str | bytes | Callable[[], bytes]
 """A text as it is, or a function that makes its bytes: it is called only if the texts are to be kept."""
 
 
-class Kind(StrEnum):
+class EvidenceKind(StrEnum):
     """What was decided."""
 
     LAYOUT = "layout"
@@ -38,7 +38,7 @@ class Kind(StrEnum):
     BATCH = "batch"
 
 
-class Status(StrEnum):
+class EvidenceStatus(StrEnum):
     """How it ended."""
 
     OK = "ok"
@@ -131,15 +131,15 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class EvidenceOutcome:
     """How it ended; for a refusal or a failure with the error's code and figures."""
 
-    status: Status = Status.OK
+    status: EvidenceStatus = EvidenceStatus.OK
     code: str | None = None
     figures: Record = field(default_factory=dict)
 
     @classmethod
-    def of(cls, error: TokenboxError, status: Status = Status.FAILED) -> Outcome:
+    def of(cls, error: TokenboxError, status: EvidenceStatus = EvidenceStatus.FAILED) -> EvidenceOutcome:
         """The outcome that ``error`` is. Its message and texts are left out: they may quote an input."""
         figures = {
             name: value
@@ -164,7 +164,7 @@ class Evidence:
     as given. ``parent``: the id of the bundle that this follows from.
     """
 
-    kind: Kind
+    kind: EvidenceKind
     function: str
     algorithm: str
     arguments: Record
@@ -172,7 +172,7 @@ class Evidence:
     tokenizer: TokenizerIdentity
     inputs: tuple[Input, ...] = field(repr=False)
     decisions: tuple[Record, ...] = field(default=(), repr=False)
-    outcome: Outcome = field(default_factory=Outcome)
+    outcome: EvidenceOutcome = field(default_factory=EvidenceOutcome)
     emitted: str | bytes | tuple[str, ...] | None = field(default=None, repr=False)
     digest: str | None = None
     figures: Record = field(default_factory=dict)

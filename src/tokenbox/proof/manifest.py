@@ -21,7 +21,7 @@ from tokenbox.proof.bundle import (
 )
 from tokenbox.proof.canonical import NotCanonical, parse_canonical
 from tokenbox.proof.errors import BundleInvalid
-from tokenbox.proof.evidence import Kind, Status
+from tokenbox.proof.evidence import EvidenceKind, EvidenceStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -63,8 +63,8 @@ class Manifest:
         return cast("Record", self.record["predicate"])
 
     @property
-    def kind(self) -> Kind:
-        return Kind(str(self.predicate["kind"]))
+    def kind(self) -> EvidenceKind:
+        return EvidenceKind(str(self.predicate["kind"]))
 
     @property
     def emitted(self) -> str | None:
@@ -293,8 +293,8 @@ _STATEMENT: Mapping[str, object] = {
     "predicate": {
         "schema": _one_of(SCHEMA),
         "engine": {"name": _TEXT, "version": _TEXT},
-        "kind": _one_of(*Kind),
-        "outcome": {"status": _one_of(*Status), "code": _MAYBE_TEXT, "figures": _TABLE},
+        "kind": _one_of(*EvidenceKind),
+        "outcome": {"status": _one_of(*EvidenceStatus), "code": _MAYBE_TEXT, "figures": _TABLE},
         "function": _TEXT,
         "algorithm": _TEXT,
         "arguments": _TABLE,

@@ -20,9 +20,9 @@ from tokenbox.content.blocks import (
 from tokenbox.errors import InvalidBudget, UnknownTokenizer
 from tokenbox.lcp import encode
 from tokenbox.proof.bundle import INPUTS
-from tokenbox.proof.calls import Function
+from tokenbox.proof.calls import RecordedFunction
 from tokenbox.proof.errors import BundleInvalid
-from tokenbox.proof.evidence import Input, Kind, Summary
+from tokenbox.proof.evidence import EvidenceKind, Input, Summary
 from tokenbox.proof.manifest import shown
 from tokenbox.proof.recorded import missing_texts
 from tokenbox.render.placeholders import block_description, block_label
@@ -211,9 +211,9 @@ def _priority(record: Record) -> Priority:
     raise BundleInvalid(f"has the priority {shown(name)}.", file=INPUTS, field=str(record["id"]))
 
 
-RENDER_BLOCKS = Function(
+RENDER_BLOCKS = RecordedFunction(
     name="render_blocks",
-    kind=Kind.BLOCKS,
+    kind=EvidenceKind.BLOCKS,
     algorithm=ALGORITHM,
     call=render_blocks,
     apart=frozenset({"blocks", "budget", "tokenizer", "cache"}),

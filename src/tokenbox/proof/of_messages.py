@@ -13,9 +13,9 @@ from tokenbox.conversation.low_water import AutoLowWater
 from tokenbox.conversation.record import ALGORITHM, as_json
 from tokenbox.errors import InvalidBudget, UnknownTokenizer
 from tokenbox.proof.bundle import INPUTS
-from tokenbox.proof.calls import Function
+from tokenbox.proof.calls import RecordedFunction
 from tokenbox.proof.errors import BundleInvalid
-from tokenbox.proof.evidence import Input, Kind
+from tokenbox.proof.evidence import EvidenceKind, Input
 from tokenbox.proof.recorded import ratio
 from tokenbox.tokenizers.utf8 import utf8
 
@@ -129,9 +129,9 @@ def recorded_low_water(value: object) -> Any:  # noqa: ANN401  # any LowWater; f
     return ratio(value)
 
 
-FIT = Function(
+FIT = RecordedFunction(
     name="fit",
-    kind=Kind.WINDOW,
+    kind=EvidenceKind.WINDOW,
     algorithm=ALGORITHM,
     call=fit,
     apart=frozenset({"messages", "tools", "budget", "count"}),

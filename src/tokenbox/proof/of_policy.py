@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from tokenbox.content.blocks import AnnotationBlock, resolve_priorities
 from tokenbox.content.weight import weight_text
-from tokenbox.policy import Limits, enforce, estimate, pack, read_chunks
+from tokenbox.policy import GuardLimits, enforce, estimate, pack, read_chunks
 from tokenbox.policy.chunks import ChunkKind
 from tokenbox.policy.override import allow_over_context
 from tokenbox.proof.bundle import INPUTS
-from tokenbox.proof.calls import Function
+from tokenbox.proof.calls import RecordedFunction
 from tokenbox.proof.errors import BundleInvalid
-from tokenbox.proof.evidence import Budget, Input, Kind, Outcome, Sourced, Status
+from tokenbox.proof.evidence import Budget, EvidenceKind, EvidenceOutcome, EvidenceStatus, Input, Sourced
 from tokenbox.proof.of_blocks import block_input, recorded_blocks
 from tokenbox.proof.of_messages import MESSAGE, TOOLS, message_input, recorded_messages, tools_input
 from tokenbox.proof.of_sections import recorded_sections, section_input
@@ -31,7 +31,7 @@ _APART: Final = frozenset({"request", "limits", "counter", "model"})
 _ALSO: Final = frozenset({"separator"})
 
 
-def budget_of(limits: Limits) -> Budget:
+def budget_of(limits: GuardLimits) -> Budget:
     """The figures of the guard, each with its source."""
     sources = limits.sources
     return Budget(
@@ -104,15 +104,15 @@ def _plan(_: Arguments, plan: PackPlan) -> dict[str, Any]:
 def _enforcement(_: Arguments, verdict: Enforcement) -> dict[str, Any]:
     """The rule with its figures, and every remedy where it was denied. Nothing is emitted."""
     why = verdict.why
-    refused = Outcome(
-        Status.REFUSED, OVER_CONTEXT, {"over": why.over, "input_limit": verdict.limits.input_limit}
+    refused = EvidenceOutcome(
+        EvidenceStatus.REFUSED, OVER_CONTEXT, {"over": why.over, "input_limit": verdict.limits.input_limit}
     )
     return {
         "decisions": (
             {"decision": "allowed" if verdict.ok else "denied", "why": why.say, "notes": list(why.notes)},
             *({"remedy": remedy.to_dict()} for remedy in verdict.plan),
         ),
-        "outcome": Outcome() if verdict.ok else refused,
+        "outcome": EvidenceOutcome() if verdict.ok else refused,
         "figures": {
             "tokens_in": why.tokens_in,
             "at_most": why.verdict.count.at_most,
@@ -169,11 +169,11 @@ def _read_enforcement(recorded: Recorded) -> dict[str, Any]:
     }
 
 
-def recorded_limits(recorded: Recorded) -> Limits:
+def recorded_limits(recorded: Recorded) -> GuardLimits:
     """The limits that the bundle has, checked as those of a caller are."""
     names = ("context_window", "reserve_output", "headroom", "max_input")
     window, reserve, headroom, most = map(recorded.figure, names)
-    return Limits.of(window, reserve, ratio(headroom), most)
+    return GuardLimits.of(window, reserve, ratio(headroom), most)
 
 
 def _request(recorded: Recorded) -> Chunks:
@@ -201,9 +201,9 @@ def _texts_in(value: object) -> tuple[str, ...]:
     return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
 
 
-ESTIMATE = Function(
+ESTIMATE = RecordedFunction(
     name="estimate",
-    kind=Kind.ESTIMATE,
+    kind=EvidenceKind.ESTIMATE,
     algorithm="context-estimate/1",
     call=estimate,
     apart=_APART,
@@ -214,9 +214,9 @@ ESTIMATE = Function(
     also=_separator,
     also_names=_ALSO,
 )
-PLAN = Function(
+PLAN = RecordedFunction(
     name="plan",
-    kind=Kind.PLAN,
+    kind=EvidenceKind.PLAN,
     algorithm="context-plan/1",
     call=pack,
     apart=_APART,
@@ -227,9 +227,9 @@ PLAN = Function(
     also=_separator,
     also_names=_ALSO,
 )
-ENFORCE = Function(
+ENFORCE = RecordedFunction(
     name="enforce",
-    kind=Kind.ENFORCEMENT,
+    kind=EvidenceKind.ENFORCEMENT,
     algorithm="context-guard/1",
     call=enforce,
     apart=_APART | {"override", "alternatives"},

@@ -12,9 +12,9 @@ from tokenbox.content.weight import weight_text
 from tokenbox.engine.result import Policy
 from tokenbox.errors import InvalidBudget, InvalidSection, UnknownTokenizer
 from tokenbox.proof.bundle import INPUTS
-from tokenbox.proof.calls import Function
+from tokenbox.proof.calls import RecordedFunction
 from tokenbox.proof.errors import BundleInvalid
-from tokenbox.proof.evidence import Input, Kind
+from tokenbox.proof.evidence import EvidenceKind, Input
 from tokenbox.tokenizers.cache import text_digest
 
 if TYPE_CHECKING:
@@ -175,9 +175,9 @@ def _read(recorded: Recorded) -> dict[str, Any]:
     return {"sections": recorded_sections(recorded), "budget": recorded.figure("tokens"), **policy}
 
 
-LAYOUT = Function(
+LAYOUT = RecordedFunction(
     name="layout",
-    kind=Kind.LAYOUT,
+    kind=EvidenceKind.LAYOUT,
     algorithm=ALGORITHM,
     call=compose_sections.layout,
     apart=frozenset({"sections", "budget", "tokenizer", "cache", "policy", "groups"}),

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tokenbox.conversation.published import OpenAIFormat
-    from tokenbox.proof.calls import Function
-    from tokenbox.proof.contents import Contents, Difference
+    from tokenbox.proof.calls import RecordedFunction
+    from tokenbox.proof.contents import Contents, FieldDifference
     from tokenbox.proof.evidence import Evidence, Record
     from tokenbox.proof.recorded import Texts
     from tokenbox.tokenizers.protocol import Tokenizer
 
-FUNCTIONS: Final[Mapping[str, Function[..., Any]]] = {
+FUNCTIONS: Final[Mapping[str, RecordedFunction[..., Any]]] = {
     function.name: function for function in (LAYOUT, RENDER_BLOCKS, FIT, ESTIMATE, PLAN, ENFORCE)
 }
 # One model of each way in which OpenAI's chats are counted.
@@ -57,7 +57,7 @@ class Replay:
     ``uncompared``: the fields that are recorded and follow from nothing, such as the name of the model.
     """
 
-    differences: tuple[Difference, ...]
+    differences: tuple[FieldDifference, ...]
     uncompared: tuple[str, ...] = ()
 
     @property
@@ -69,7 +69,7 @@ def replay(
     contents: Contents,
     texts: Texts,
     counter: Any = None,  # noqa: ANN401  # a tokenizer or a chat format; what is called checks it
-    functions: Mapping[str, Function[..., Any]] = FUNCTIONS,
+    functions: Mapping[str, RecordedFunction[..., Any]] = FUNCTIONS,
 ) -> Replay:
     """Call again what the bundle says was called, with the arguments that it has.
 
@@ -131,7 +131,7 @@ def _said(contents: Contents, again: Contents, taken: frozenset[str]) -> Callabl
     return said
 
 
-def _arguments(function: Function[..., Any], recorded: Recorded) -> dict[str, Any]:
+def _arguments(function: RecordedFunction[..., Any], recorded: Recorded) -> dict[str, Any]:
     """The recorded arguments, and those that are elsewhere in the bundle."""
     names = function.parameters()
     found = {name: value for name, value in recorded.arguments.items() if name in names}
@@ -149,7 +149,7 @@ def _arguments(function: Function[..., Any], recorded: Recorded) -> dict[str, An
     return found
 
 
-def _called(function: Function[..., Any], arguments: Mapping[str, Any]) -> Evidence:
+def _called(function: RecordedFunction[..., Any], arguments: Mapping[str, Any]) -> Evidence:
     found: list[Evidence] = []
     try:
         proven(function, found.append)(**arguments)

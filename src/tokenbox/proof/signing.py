@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from securesystemslib.dsse import Envelope
     from securesystemslib.signer import CryptoSigner, SSlibKey  # type: ignore[attr-defined]
 
-    from tokenbox.proof.verify import Files
+    from tokenbox.proof.verify import BundleFiles
 
     SigningKey: TypeAlias = CryptoSigner
     PublicKey: TypeAlias = SSlibKey
@@ -152,7 +152,7 @@ def _is_base64(text: str) -> bool:
         return False
 
 
-def signers_in(files: Files, keys: Sequence[PublicKey] = ()) -> tuple[list[str], list[str]]:
+def signers_in(files: BundleFiles, keys: Sequence[PublicKey] = ()) -> tuple[list[str], list[str]]:
     """The ids of the keys whose signatures a bundle has: those of ``keys``, and those not checked.
 
     Raises :class:`SignatureInvalid` for a signature of ``keys`` that does not fit.

@@ -38,7 +38,7 @@ _PLAIN = {MANIFEST, INPUTS, DECISIONS, VOLATILE}
 _SUFFIX = {SUMMARIES: ".json", TEXTS: ""}
 
 
-class Files(Protocol):
+class BundleFiles(Protocol):
     """The files of a bundle, wherever they are. Each method raises :class:`BundleInvalid`.
 
     Names are relative, with ``/``. What is not a regular file is an error; an empty folder is a name that
@@ -85,7 +85,10 @@ class MemoryFiles:
 
 
 def verify(
-    files: Files, bundle_id: str | None = None, keys: Sequence[PublicKey] | None = None, threshold: int = 1
+    files: BundleFiles,
+    bundle_id: str | None = None,
+    keys: Sequence[PublicKey] | None = None,
+    threshold: int = 1,
 ) -> Manifest:
     """The manifest of a bundle of which every byte is right; else :class:`BundleInvalid`.
 
@@ -113,7 +116,7 @@ def verify(
     return manifest
 
 
-def claimed_id(files: Files) -> str:
+def claimed_id(files: BundleFiles) -> str:
     """The id that the bundle says it has, in ``volatile.json``."""
     data = files.read(VOLATILE, MAX_VOLATILE)
     start = volatile_start("").index(b'","')
@@ -136,7 +139,9 @@ def wrong_size(name: str, expected: int, found: int) -> BundleInvalid:
     return BundleInvalid(message, file=name, field="size", expected=expected, found=found)
 
 
-def _check_envelope(files: Files, manifest: bytes, keys: Sequence[PublicKey] | None, threshold: int) -> None:
+def _check_envelope(
+    files: BundleFiles, manifest: bytes, keys: Sequence[PublicKey] | None, threshold: int
+) -> None:
     """That the envelope signs this manifest, and by whom."""
     data = files.read(ENVELOPE, MAX_ENVELOPE)
     payload = payload_of(data, STATEMENT_TYPE)
@@ -173,7 +178,7 @@ def _check_names(names: Iterable[str], manifest: Manifest) -> dict[str, list[str
     return trees
 
 
-def _check_volatile(files: Files, bundle_id: str) -> None:
+def _check_volatile(files: BundleFiles, bundle_id: str) -> None:
     data = files.read(VOLATILE, MAX_VOLATILE)
     start = volatile_start(bundle_id)
     if not data.startswith(start):
@@ -188,7 +193,7 @@ def _check_volatile(files: Files, bundle_id: str) -> None:
         raise BundleInvalid(message, file=VOLATILE, field="digest", expected=expected, found=found)
 
 
-def _check_file(files: Files, manifest: Manifest, name: str) -> None:
+def _check_file(files: BundleFiles, manifest: Manifest, name: str) -> None:
     record = manifest.file(name)
     try:
         _, digest = files.sha256(name, record.size)
@@ -211,7 +216,7 @@ def _check_file(files: Files, manifest: Manifest, name: str) -> None:
         raise BundleInvalid(message, file=name, field=line, expected=record.sha256, found=digest)
 
 
-def _check_tree(files: Files, manifest: Manifest, folder: str, found: list[str]) -> None:
+def _check_tree(files: BundleFiles, manifest: Manifest, folder: str, found: list[str]) -> None:
     record = cast("TreeRecord", manifest.tree(folder))
     if len(found) != record.files:
         message = f"has {len(found):,} files, and the manifest says {record.files:,}."
@@ -228,7 +233,7 @@ def _check_tree(files: Files, manifest: Manifest, folder: str, found: list[str])
         raise BundleInvalid("has other files than the manifest says.", file=folder, field="sha256")
 
 
-def _manifest_differs(files: Files, data: bytes, bundle_id: str) -> BundleInvalid:
+def _manifest_differs(files: BundleFiles, data: bytes, bundle_id: str) -> BundleInvalid:
     """The error for a manifest of another digest; with its field, if ``volatile.json`` is whole."""
     found = hashlib.sha256(data).hexdigest()
     copy = _copy(files, bundle_id)
@@ -255,7 +260,7 @@ def _first_difference(copy: object, data: bytes) -> tuple[str, object, object]:
     return path, before.get(path), after.get(path)
 
 
-def _copy(files: Files, bundle_id: str) -> object | None:
+def _copy(files: BundleFiles, bundle_id: str) -> object | None:
     """The manifest as ``volatile.json`` has it, if that is as it was when the bundle was made."""
     volatile = _volatile(files, bundle_id)
     copy = None if volatile is None else volatile.get("manifest")
@@ -265,7 +270,7 @@ def _copy(files: Files, bundle_id: str) -> object | None:
         return None
 
 
-def _first_line(files: Files, name: str, bundle_id: str) -> str | None:
+def _first_line(files: BundleFiles, name: str, bundle_id: str) -> str | None:
     """Which line of a file was changed, by the check sums in ``volatile.json``."""
     volatile = _volatile(files, bundle_id)
     sums = None if volatile is None else cast("dict[str, str]", volatile.get("lines", {})).get(name)
@@ -283,7 +288,7 @@ def _first_line(files: Files, name: str, bundle_id: str) -> str | None:
     return f"line {min(len(lines), len(expected) + 1)}"
 
 
-def _volatile(files: Files, bundle_id: str) -> dict[str, object] | None:
+def _volatile(files: BundleFiles, bundle_id: str) -> dict[str, object] | None:
     try:
         _check_volatile(files, bundle_id)
         value = parse_canonical(files.read(VOLATILE, MAX_VOLATILE))

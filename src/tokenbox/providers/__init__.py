@@ -40,14 +40,15 @@ from tokenbox.providers.events import (
     ToolCallDelta,
     UsageReport,
 )
-from tokenbox.providers.kinds import Kind, find_kind, kind_names, register_kind
+from tokenbox.providers.kinds import ServerKind, find_kind, kind_names, register_kind
 from tokenbox.providers.memory import EndpointMemory
 from tokenbox.providers.provider import Provider, tokenize_supported
 from tokenbox.providers.stream import ChatStream
-from tokenbox.providers.target import Bounds, Key, Target
+from tokenbox.providers.target import ApiKey, Bounds, Target
 
 __all__ = [
     "AnswerTooLarge",
+    "ApiKey",
     "AuthenticationFailed",
     "BadAnswer",
     "BlockingProvider",
@@ -66,8 +67,6 @@ __all__ = [
     "InvalidRequest",
     "InvalidTarget",
     "KeptBlock",
-    "Key",
-    "Kind",
     "ModelNotFound",
     "Provider",
     "ProviderError",
@@ -75,6 +74,7 @@ __all__ = [
     "ReasoningDelta",
     "RequestRejected",
     "ServerFailed",
+    "ServerKind",
     "ServerTimeout",
     "ServerUnreachable",
     "StreamCut",

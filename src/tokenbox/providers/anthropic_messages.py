@@ -213,7 +213,7 @@ def events(answer: object) -> list[Event]:
     return [*found, *_finished(text_at(answer, "stop_reason")), UsageReport(_usage(at(answer, "usage")))]
 
 
-class Reader:
+class AnthropicReader:
     """Reads a stream of named events. Its end is always said: ``message_stop``."""
 
     may_end = False
@@ -300,4 +300,4 @@ def _usage(stated: object) -> Usage:
     )
 
 
-DIALECT: Final = Dialect(Api.MESSAGES, body, events, Reader, ServerSentEvents)
+DIALECT: Final = Dialect(Api.MESSAGES, body, events, AnthropicReader, ServerSentEvents)

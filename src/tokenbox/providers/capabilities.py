@@ -9,10 +9,10 @@ from tokenbox.catalog import Figure, ModelLimits
 from tokenbox.catalog import model as catalog_model
 from tokenbox.providers.errors import ModelNotFound, ProviderError
 from tokenbox.providers.kinds import find_kind
-from tokenbox.providers.memory import Outcome, Reply
+from tokenbox.providers.memory import ProbeOutcome, ProbeReply
 
 if TYPE_CHECKING:
-    from tokenbox.providers.kinds import Kind
+    from tokenbox.providers.kinds import ServerKind
     from tokenbox.providers.server import Server
     from tokenbox.providers.target import Target
 
@@ -52,7 +52,7 @@ class Capabilities:
         }
 
 
-async def discover(server: Server, kind: Kind) -> Reply[Capabilities]:
+async def discover(server: Server, kind: ServerKind) -> ProbeReply[Capabilities]:
     """What the server says; NOT_NOW if a question could not be asked now."""
     model = server.target.model
     found: dict[str, Any] = {}
@@ -80,7 +80,7 @@ async def discover(server: Server, kind: Kind) -> Reply[Capabilities]:
         discovered=ModelLimits(**found),
         complete=complete,
     )
-    return Reply(Outcome.ANSWERED if complete else Outcome.NOT_NOW, known)
+    return ProbeReply(ProbeOutcome.ANSWERED if complete else ProbeOutcome.NOT_NOW, known)
 
 
 def settled(known: Capabilities, target: Target) -> Capabilities:

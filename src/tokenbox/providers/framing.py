@@ -23,7 +23,7 @@ _MARK: Final = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class StreamMessage:
     """One message of a stream. ``event`` is its name, empty where it has none."""
 
     event: str
@@ -31,11 +31,11 @@ class Message:
 
 
 class Framing(Protocol):
-    def feed(self, piece: bytes) -> Iterator[Message]:
+    def feed(self, piece: bytes) -> Iterator[StreamMessage]:
         """The messages that ``piece`` completes, all to be taken. Raises :class:`AnswerTooLarge`."""
         ...
 
-    def close(self) -> list[Message]:
+    def close(self) -> list[StreamMessage]:
         """What is left when the stream has ended: a message without its end, which may be torn."""
         ...
 
@@ -80,7 +80,7 @@ def check_size(size: int, limit: int) -> None:
         )
 
 
-def message_of(frame: bytes) -> Message | None:
+def message_of(frame: bytes) -> StreamMessage | None:
     """What a frame says; None for a comment or a frame without data."""
     event, data = b"", []
     for line in _LINE.split(frame):
@@ -93,7 +93,7 @@ def message_of(frame: bytes) -> Message | None:
             event = value.removeprefix(b" ")
     if not data:
         return None
-    return Message(event.decode("utf-8", "replace"), b"\n".join(data).decode("utf-8", "replace"))
+    return StreamMessage(event.decode("utf-8", "replace"), b"\n".join(data).decode("utf-8", "replace"))
 
 
 def data_of(frame: bytes) -> bytes | None:
@@ -119,17 +119,17 @@ class ServerSentEvents:
         self._frames = Frames(limit)
         self._is_first = True
 
-    def feed(self, piece: bytes) -> Iterator[Message]:
+    def feed(self, piece: bytes) -> Iterator[StreamMessage]:
         for whole in self._frames.feed(piece):
             message = self._read(whole)
             if message is not None:
                 yield message
 
-    def close(self) -> list[Message]:
+    def close(self) -> list[StreamMessage]:
         message = self._read(self._frames.rest())
         return [] if message is None else [message]
 
-    def _read(self, whole: bytes) -> Message | None:
+    def _read(self, whole: bytes) -> StreamMessage | None:
         if self._is_first:
             self._is_first, whole = False, whole.removeprefix(_MARK)
         return message_of(whole)
@@ -143,7 +143,7 @@ class JsonLines:
         self._rest: list[bytes] = []
         self._size = 0
 
-    def feed(self, piece: bytes) -> Iterator[Message]:
+    def feed(self, piece: bytes) -> Iterator[StreamMessage]:
         *whole, rest = piece.split(b"\n")
         if whole:
             whole[0] = b"".join([*self._rest, whole[0]])
@@ -152,9 +152,9 @@ class JsonLines:
         self._size += len(rest)
         for line in whole:
             if line.strip():
-                yield Message("", line.decode("utf-8", "replace"))
+                yield StreamMessage("", line.decode("utf-8", "replace"))
         check_size(self._size, self._limit)
 
-    def close(self) -> list[Message]:
+    def close(self) -> list[StreamMessage]:
         line = b"".join(self._rest)
-        return [Message("", line.decode("utf-8", "replace"))] if line.strip() else []
+        return [StreamMessage("", line.decode("utf-8", "replace"))] if line.strip() else []

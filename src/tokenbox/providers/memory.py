@@ -30,7 +30,7 @@ _LONGEST_REST: Final = 60.0
 _UNSUPPORTED_SECONDS: Final = 300.0
 
 
-class Outcome(Enum):
+class ProbeOutcome(Enum):
     """What became of a question."""
 
     ANSWERED = "answered"
@@ -40,14 +40,14 @@ class Outcome(Enum):
     NOT_THIS = "not this"  # the endpoint can, but not for this question
 
 
-_WORTH_ASKING: Final = {Outcome.ANSWERED, Outcome.NOT_THIS}
+_WORTH_ASKING: Final = {ProbeOutcome.ANSWERED, ProbeOutcome.NOT_THIS}
 
 
 @dataclass(frozen=True, slots=True)
-class Reply(Generic[T]):
+class ProbeReply(Generic[T]):
     """An outcome; the value where there was an answer."""
 
-    outcome: Outcome
+    outcome: ProbeOutcome
     value: T | None = None
 
 
@@ -59,7 +59,7 @@ class EndpointMemory:
         self._lock = threading.Lock()
         self._supported: dict[tuple[str, str], tuple[bool, float]] = {}  # and until when
         self._facts: dict[tuple[str, str], object] = {}
-        self._under_way: dict[tuple[str, str], Future[Reply[Any] | None]] = {}
+        self._under_way: dict[tuple[str, str], Future[ProbeReply[Any] | None]] = {}
         self._slow: dict[str, tuple[int, float]] = {}  # endpoint: time-outs in a row, resting until
 
     def supported(self, endpoint: str, what: str) -> bool | None:
@@ -82,15 +82,17 @@ class EndpointMemory:
         in_a_row, until = self._slow.get(endpoint, (0, 0.0))
         return in_a_row >= _PATIENCE and self._clock() < until
 
-    async def ask(self, endpoint: str, what: str, question: Callable[[], Awaitable[Reply[T]]]) -> Reply[T]:
+    async def ask(
+        self, endpoint: str, what: str, question: Callable[[], Awaitable[ProbeReply[T]]]
+    ) -> ProbeReply[T]:
         """The answer to ``question``, or why there is none, as the rules above have it."""
         key = (endpoint, what)
         with self._lock:
             supported = self.supported(endpoint, what)
             if supported is False:
-                return Reply(Outcome.UNSUPPORTED)
+                return ProbeReply(ProbeOutcome.UNSUPPORTED)
             if self.resting(endpoint):
-                return Reply(Outcome.NOT_NOW)
+                return ProbeReply(ProbeOutcome.NOT_NOW)
             under_way = None if supported else self._under_way.get(key)
             if not supported and under_way is None:
                 self._under_way[key] = Future()
@@ -102,10 +104,12 @@ class EndpointMemory:
             return await self._first(key, question, self._learn)
         probe = await _result(under_way)
         if probe is not None and probe.outcome not in _WORTH_ASKING:
-            return Reply(probe.outcome)
+            return ProbeReply(probe.outcome)
         return await self.ask(endpoint, what, question)
 
-    async def know(self, endpoint: str, what: str, question: Callable[[], Awaitable[Reply[T]]]) -> T | None:
+    async def know(
+        self, endpoint: str, what: str, question: Callable[[], Awaitable[ProbeReply[T]]]
+    ) -> T | None:
         """A fact about ``endpoint``, asked for once. What is not ANSWERED is given, but not remembered."""
         key = (endpoint, what)
         with self._lock:
@@ -122,11 +126,11 @@ class EndpointMemory:
     async def _first(
         self,
         key: tuple[str, str],
-        question: Callable[[], Awaitable[Reply[T]]],
-        settle: Callable[[tuple[str, str], Reply[Any]], None],
-    ) -> Reply[T]:
+        question: Callable[[], Awaitable[ProbeReply[T]]],
+        settle: Callable[[tuple[str, str], ProbeReply[Any]], None],
+    ) -> ProbeReply[T]:
         """Ask for all who wait. They learn of it even if this is cancelled."""
-        reply: Reply[T] | None = None
+        reply: ProbeReply[T] | None = None
         try:
             reply = await question()
             settle(key, reply)
@@ -135,22 +139,22 @@ class EndpointMemory:
                 self._under_way.pop(key).set_result(reply)
         return reply
 
-    def _note(self, key: tuple[str, str], reply: Reply[Any]) -> None:
-        if reply.outcome is Outcome.ANSWERED:
+    def _note(self, key: tuple[str, str], reply: ProbeReply[Any]) -> None:
+        if reply.outcome is ProbeOutcome.ANSWERED:
             self._facts[key] = reply.value
         self._time(key[0], reply.outcome)
 
-    def _learn(self, key: tuple[str, str], reply: Reply[Any]) -> None:
-        if reply.outcome is Outcome.ANSWERED:
+    def _learn(self, key: tuple[str, str], reply: ProbeReply[Any]) -> None:
+        if reply.outcome is ProbeOutcome.ANSWERED:
             self._supported[key] = True, float("inf")
-        elif reply.outcome is Outcome.UNSUPPORTED:
+        elif reply.outcome is ProbeOutcome.UNSUPPORTED:
             self._supported[key] = False, self._clock() + _UNSUPPORTED_SECONDS
         self._time(key[0], reply.outcome)
 
-    def _time(self, endpoint: str, outcome: Outcome) -> None:
+    def _time(self, endpoint: str, outcome: ProbeOutcome) -> None:
         """Whatever came in time ends a row of time-outs."""
         with self._lock:
-            if outcome is not Outcome.TIMED_OUT:
+            if outcome is not ProbeOutcome.TIMED_OUT:
                 self._slow.pop(endpoint, None)
                 return
             in_a_row = self._slow.get(endpoint, (0, 0.0))[0] + 1
@@ -158,7 +162,7 @@ class EndpointMemory:
             self._slow[endpoint] = (in_a_row, self._clock() + rest)
 
 
-async def _result(future: Future[Reply[Any] | None]) -> Reply[Any] | None:
+async def _result(future: Future[ProbeReply[Any] | None]) -> ProbeReply[Any] | None:
     """The result of ``future``. Being cancelled here cancels nobody else's question."""
     return await asyncio.shield(asyncio.wrap_future(future))
 

@@ -148,7 +148,7 @@ class _Lines:
         return [Finished(reason, said), UsageReport(usage)]
 
 
-class Reader:
+class OllamaReader:
     """Reads a stream of JSON lines. Its end is always said."""
 
     may_end = False
@@ -164,4 +164,4 @@ class Reader:
         return found
 
 
-DIALECT: Final = Dialect(None, body, events, Reader, JsonLines, asks_window=True)
+DIALECT: Final = Dialect(None, body, events, OllamaReader, JsonLines, asks_window=True)

@@ -79,7 +79,7 @@ def events(answer: object) -> list[Event]:
     return [*_said(choice, "message"), *_report(answer)]
 
 
-class Reader:
+class ChatReader:
     """Reads a stream of chunks. ``may_end``: it may end here, though it does not say so with ``[DONE]``."""
 
     done = False
@@ -200,4 +200,4 @@ def _responses_part(part: Mapping[str, Any], kind: str) -> dict[str, Any]:
 _RESPONSES_PARTS: Final = frozenset(("input_text", "input_image", "input_file", "output_text", "refusal"))
 
 
-DIALECT: Final = Dialect(Api.CHAT, body, events, Reader, ServerSentEvents)
+DIALECT: Final = Dialect(Api.CHAT, body, events, ChatReader, ServerSentEvents)

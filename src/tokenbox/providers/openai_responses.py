@@ -101,7 +101,7 @@ def _ended(answer: object, said: list[Event]) -> list[Event]:
     return [Finished(FinishReason.TOOL_CALLS if calls else FinishReason.STOP, status), *report]
 
 
-class Reader:
+class ResponsesReader:
     """Reads a stream of typed events. Its end is always said."""
 
     may_end = False
@@ -143,4 +143,4 @@ def _usage(stated: object) -> Usage:
     )
 
 
-DIALECT: Final = Dialect(Api.RESPONSES, body, events, Reader, ServerSentEvents)
+DIALECT: Final = Dialect(Api.RESPONSES, body, events, ResponsesReader, ServerSentEvents)

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     from tokenbox.compose.requests import RequestCounter
     from tokenbox.providers.events import ChatAnswer, Event
-    from tokenbox.providers.kinds import Kind
+    from tokenbox.providers.kinds import ServerKind
     from tokenbox.providers.target import Target
-    from tokenbox.providers.transport import Call
+    from tokenbox.providers.transport import HttpCall
 
 
 class Provider:
@@ -208,7 +208,7 @@ async def _events(server: Server, request: ChatRequest) -> AsyncGenerator[Event]
         await events.aclose()  # at once, and not when it is collected
 
 
-async def _windowed(server: Server, request: ChatRequest) -> tuple[Kind, ChatRequest]:
+async def _windowed(server: Server, request: ChatRequest) -> tuple[ServerKind, ChatRequest]:
     """The kind, and the request with the window that such a server has to be told: Ollama's."""
     kind = await server.kind()
     if not kind.dialect.asks_window:
@@ -217,7 +217,7 @@ async def _windowed(server: Server, request: ChatRequest) -> tuple[Kind, ChatReq
     return kind, replace(request, window=None if window is None else window.value)
 
 
-async def _capabilities(server: Server, kind: Kind) -> Capabilities:
+async def _capabilities(server: Server, kind: ServerKind) -> Capabilities:
     found = await server.memory.know(
         server.target.root, f"capabilities {kind.name} {server.target.model}", lambda: discover(server, kind)
     )
@@ -227,7 +227,7 @@ async def _capabilities(server: Server, kind: Kind) -> Capabilities:
     )
 
 
-def _call(server: Server, kind: Kind, request: ChatRequest) -> Call:
+def _call(server: Server, kind: ServerKind, request: ChatRequest) -> HttpCall:
     return server.call(kind, kind.chat_path, kind.dialect.body(request, kind.max_tokens_field))
 
 

@@ -13,10 +13,10 @@ from tokenbox.providers.errors import (
     ServerTimeout,
 )
 from tokenbox.providers.failures import failure
-from tokenbox.providers.kinds import AUTO, UNKNOWN, Kind, all_kinds, find_kind
-from tokenbox.providers.memory import EndpointMemory, Outcome, Reply
+from tokenbox.providers.kinds import AUTO, UNKNOWN, ServerKind, all_kinds, find_kind
+from tokenbox.providers.memory import EndpointMemory, ProbeOutcome, ProbeReply
 from tokenbox.providers.shapes import text_at
-from tokenbox.providers.transport import FIRST_REFUSAL, Answered, Call
+from tokenbox.providers.transport import FIRST_REFUSAL, Answered, HttpCall
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -41,7 +41,7 @@ class Ask(Protocol):
 
     def __call__(
         self, path: str, body: object, read: Callable[[object], T | None]
-    ) -> Awaitable[Reply[T]]: ...
+    ) -> Awaitable[ProbeReply[T]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,36 +53,36 @@ class ServerCount:
 
 
 async def count_request(
-    ask: Ask, kind: Kind, api: Api, body: Mapping[str, Any], *, translated: bool = True
-) -> Reply[ServerCount]:
+    ask: Ask, kind: ServerKind, api: Api, body: Mapping[str, Any], *, translated: bool = True
+) -> ProbeReply[ServerCount]:
     """The count of a request of ``api``, by the first of the kind's paths that the server has.
 
     ``translated``: also by the count of another API. UNSUPPORTED only if it has none of them.
     """
-    last: Reply[ServerCount] = Reply(Outcome.UNSUPPORTED)
+    last: ProbeReply[ServerCount] = ProbeReply(ProbeOutcome.UNSUPPORTED)
     for way in kind.counts.get(api, ()):
         if way.is_translated and not translated:
             continue
         found = await ask(way.path, way.body(body), way.read)
-        if found.outcome is Outcome.ANSWERED and way.then is not None:
+        if found.outcome is ProbeOutcome.ANSWERED and way.then is not None:
             prompt = {"prompt": found.value, "model": body.get("model")}
             found = await ask(way.then.path, way.then.body(prompt), way.then.read)
         if found.value is not None:
-            return Reply(Outcome.ANSWERED, ServerCount(found.value, way))
-        if found.outcome is not Outcome.UNSUPPORTED:
-            return Reply(found.outcome)
+            return ProbeReply(ProbeOutcome.ANSWERED, ServerCount(found.value, way))
+        if found.outcome is not ProbeOutcome.UNSUPPORTED:
+            return ProbeReply(found.outcome)
     return last
 
 
-def outcome_of(status: int, body: object) -> Outcome:
+def outcome_of(status: int, body: object) -> ProbeOutcome:
     """What a refusal means for the question.
 
     A missing model is not a missing route: another model of this server may do.
     """
     if status in _MISSING_ROUTE:
         error = failure(status, body, place="", hide=str)
-        return Outcome.NOT_THIS if isinstance(error, ModelNotFound) else Outcome.UNSUPPORTED
-    return Outcome.NOT_NOW if status in _NOT_NOW or status >= _SERVER_ERROR else Outcome.NOT_THIS
+        return ProbeOutcome.NOT_THIS if isinstance(error, ModelNotFound) else ProbeOutcome.UNSUPPORTED
+    return ProbeOutcome.NOT_NOW if status in _NOT_NOW or status >= _SERVER_ERROR else ProbeOutcome.NOT_THIS
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Server:
     transport: Transport
     memory: EndpointMemory
 
-    async def kind(self) -> Kind:
+    async def kind(self) -> ServerKind:
         """The kind of server; for ``auto`` it is found out once per endpoint.
 
         Raises :class:`InvalidTarget` for a kind that there is not.
@@ -101,58 +101,66 @@ class Server:
         if self.target.kind != AUTO:
             return find_kind(self.target.kind)
 
-        async def question() -> Reply[Kind]:
+        async def question() -> ProbeReply[ServerKind]:
             return await detect(self.target.root, lambda path: self.probe(find_kind(UNKNOWN), path))
 
         found = await self.memory.know(self.target.root, "kind", question)
         return find_kind(UNKNOWN) if found is None else found
 
-    def kind_as_known(self) -> Kind | None:
+    def kind_as_known(self) -> ServerKind | None:
         """The kind, without asking; None if it is not known."""
         if self.target.kind != AUTO:
             return find_kind(self.target.kind)
         known = self.memory.fact(self.target.root, "kind")
-        return known if isinstance(known, Kind) else None
+        return known if isinstance(known, ServerKind) else None
 
-    def call(self, kind: Kind, path: str, body: object = None, seconds: float = 0.0) -> Call:
+    def call(self, kind: ServerKind, path: str, body: object = None, seconds: float = 0.0) -> HttpCall:
         """A call with the headers of that kind. Raises :class:`InvalidTarget`."""
         headers = dict(kind.headers)
         if self.target.key is not None:
             name, scheme = kind.key_header
             headers[name] = scheme + self.target.key.reveal()
-        return Call(self.target.root, path, headers, self.target.bounds, body, seconds)
+        return HttpCall(self.target.root, path, headers, self.target.bounds, body, seconds)
 
-    async def probe(self, kind: Kind, path: str, body: object = None) -> Answered:
+    async def probe(self, kind: ServerKind, path: str, body: object = None) -> Answered:
         """The answer to a small question, within the time for those. Raises :class:`ProviderError`."""
         return await self.transport.json(self.call(kind, path, body, self.target.bounds.probe_seconds))
 
     async def ask(
         self, path: str, body: object, read: Callable[[object], T | None], *, what: str | None = None
-    ) -> Reply[T]:
+    ) -> ProbeReply[T]:
         """What ``read`` finds in the answer, under the rules of :class:`EndpointMemory`.
 
         ``what`` names the capability, where a path has several. Raises only :class:`InvalidRequest`.
         """
         kind = self.kind_as_known() or find_kind(UNKNOWN)
 
-        async def question() -> Reply[T]:
+        async def question() -> ProbeReply[T]:
             try:
                 answer = await self.probe(kind, path, body)
             except ServerTimeout:
-                return Reply(Outcome.TIMED_OUT)
+                return ProbeReply(ProbeOutcome.TIMED_OUT)
             except AnswerTooLarge:
-                return Reply(Outcome.NOT_THIS)
+                return ProbeReply(ProbeOutcome.NOT_THIS)
             except ProviderError as error:
                 if error.code == "invalid_request":
                     raise
-                return Reply(Outcome.NOT_NOW if error.transient else Outcome.UNSUPPORTED)
+                return ProbeReply(ProbeOutcome.NOT_NOW if error.transient else ProbeOutcome.UNSUPPORTED)
             if answer.status >= FIRST_REFUSAL:
                 outcome = outcome_of(answer.status, answer.body)
-                if outcome is Outcome.NOT_THIS and what is not None and answer.status not in _OF_THIS_TEXT:
-                    return Reply(Outcome.UNSUPPORTED)
-                return Reply(outcome)
+                if (
+                    outcome is ProbeOutcome.NOT_THIS
+                    and what is not None
+                    and answer.status not in _OF_THIS_TEXT
+                ):
+                    return ProbeReply(ProbeOutcome.UNSUPPORTED)
+                return ProbeReply(outcome)
             value = read(answer.body)
-            return Reply(Outcome.UNSUPPORTED) if value is None else Reply(Outcome.ANSWERED, value)
+            return (
+                ProbeReply(ProbeOutcome.UNSUPPORTED)
+                if value is None
+                else ProbeReply(ProbeOutcome.ANSWERED, value)
+            )
 
         return await self.memory.ask(self.target.root, path if what is None else what, question)
 
@@ -184,7 +192,7 @@ class Server:
 _OF_THIS_TEXT: Final = {404, 413}
 
 
-async def detect(root: str, get: Callable[[str], Awaitable[Answered]]) -> Reply[Kind]:
+async def detect(root: str, get: Callable[[str], Awaitable[Answered]]) -> ProbeReply[ServerKind]:
     """The kind of the server at ``root``, by the signs that kinds have. ``get`` asks for a path.
 
     Hosts that are known by name are not asked. Then ``/v1/models`` says who owns the models it lists; where
@@ -196,17 +204,19 @@ async def detect(root: str, get: Callable[[str], Awaitable[Answered]]) -> Reply[
     unknown = find_kind(UNKNOWN)
     named = _by_sign(lambda sign: sign.host == host)
     if named is not None:
-        return Reply(Outcome.ANSWERED, named)
+        return ProbeReply(ProbeOutcome.ANSWERED, named)
     try:
         kind = await _asked(get)
     except ServerTimeout:
-        return Reply(Outcome.TIMED_OUT, unknown)
+        return ProbeReply(ProbeOutcome.TIMED_OUT, unknown)
     except ProviderError as error:
-        return Reply(Outcome.NOT_NOW if error.transient else Outcome.ANSWERED, unknown)
-    return Reply(Outcome.NOT_NOW, unknown) if kind is None else Reply(Outcome.ANSWERED, kind)
+        return ProbeReply(ProbeOutcome.NOT_NOW if error.transient else ProbeOutcome.ANSWERED, unknown)
+    return (
+        ProbeReply(ProbeOutcome.NOT_NOW, unknown) if kind is None else ProbeReply(ProbeOutcome.ANSWERED, kind)
+    )
 
 
-async def _asked(get: Callable[[str], Awaitable[Answered]]) -> Kind | None:
+async def _asked(get: Callable[[str], Awaitable[Answered]]) -> ServerKind | None:
     """The kind by what the server answers; None if it will not say now."""
     models = await get("/v1/models")
     if models.status in _NOT_NOW | _NO_KEY or (
@@ -233,5 +243,5 @@ async def _asked(get: Callable[[str], Awaitable[Answered]]) -> Kind | None:
     return find_kind(UNKNOWN)
 
 
-def _by_sign(is_it: Callable[[Any], bool]) -> Kind | None:
+def _by_sign(is_it: Callable[[Any], bool]) -> ServerKind | None:
     return next((kind for kind in all_kinds() if any(map(is_it, kind.signs))), None)

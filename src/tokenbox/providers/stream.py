@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from types import TracebackType
 
-    from tokenbox.providers.framing import Framing, Message
+    from tokenbox.providers.framing import Framing, StreamMessage
     from tokenbox.providers.kinds.kind import Dialect
     from tokenbox.providers.server import Server
-    from tokenbox.providers.transport import Call, Response
+    from tokenbox.providers.transport import HttpCall, Response
 
 _DONE: Final = "[DONE]"
 
@@ -67,7 +67,7 @@ def error_inside(body: object) -> bool:
 
 
 async def events_of(  # noqa: C901  # the forms an answer may have, one after the other
-    server: Server, dialect: Dialect, call: Call, window: int | None
+    server: Server, dialect: Dialect, call: HttpCall, window: int | None
 ) -> AsyncGenerator[Event]:
     """The events of the answer to ``call``. Raises :class:`ProviderError`."""
     async with server.transport.response(call) as response:
@@ -97,7 +97,7 @@ async def events_of(  # noqa: C901  # the forms an answer may have, one after th
             raise _cut(call)
 
 
-async def _bodies(response: Response, framing: Framing, call: Call) -> AsyncGenerator[object]:
+async def _bodies(response: Response, framing: Framing, call: HttpCall) -> AsyncGenerator[object]:
     """The JSON values of a stream, until it says ``[DONE]`` or ends."""
     size = 0
     try:
@@ -124,13 +124,13 @@ async def _bodies(response: Response, framing: Framing, call: Call) -> AsyncGene
         yield body
 
 
-def _body(message: Message, call: Call) -> object:
+def _body(message: StreamMessage, call: HttpCall) -> object:
     body = parsed(message.data, f"a message of the stream of {call.place}")
     # What llama.cpp once called an error was the error itself, not an object that has one.
     return {"error": body} if message.event == "error" and not error_inside(body) else body
 
 
-def _cut(call: Call) -> StreamCut:
+def _cut(call: HttpCall) -> StreamCut:
     return StreamCut(
         f"the answer of {call.root} stopped before its end. What came is kept; ask again for the rest."
     )

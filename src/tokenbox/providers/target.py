@@ -13,7 +13,7 @@ _KEY: Final = re.compile(r"[\x21-\x7e]+")
 _SHORTEST_TO_HIDE: Final = 4  # hiding every "a" in a server's text would hide nothing but its sense
 
 
-class Key:
+class ApiKey:
     """A secret. It shows as ``***``, everywhere, and leaves only by :meth:`reveal`.
 
     Blanks at the ends are dropped, as a file or variable often has a final newline. Raises
@@ -40,13 +40,13 @@ class Key:
         return text.replace(self.__value, "***") if len(self.__value) >= _SHORTEST_TO_HIDE else text
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Key) and self.__value == other.reveal()
+        return isinstance(other, ApiKey) and self.__value == other.reveal()
 
     def __hash__(self) -> int:
         return hash(self.__value)
 
     def __repr__(self) -> str:
-        return "Key(***)"
+        return "ApiKey(***)"
 
     __str__ = __repr__
 
@@ -108,7 +108,7 @@ class Target:
     endpoint: str | None
     model: str
     kind: str = "auto"
-    key: Key | None = None
+    key: ApiKey | None = None
     tokenizer: str | None = None
     use_tokenize_endpoint: bool = False
     context_window: int | None = None

@@ -28,13 +28,13 @@ from tokenbox.providers.errors import (
     ServerUnreachable,
 )
 from tokenbox.providers.shapes import parsed, written
-from tokenbox.providers.wire import BadHeader, Failure, Wire, WireError
+from tokenbox.providers.wire import BadHeader, BrokenAnswer, Failure, Wire
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 
     from tokenbox.providers.target import Bounds
-    from tokenbox.providers.wire import Connection
+    from tokenbox.providers.wire import WireConnection
 
 FIRST_REFUSAL: Final = 300  # of HTTP's statuses: 3xx that is not followed, 4xx, 5xx
 _REDIRECTS: Final = 3
@@ -43,7 +43,7 @@ _REDIRECTING: Final = {301, 302, 303, 307, 308}
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class HttpCall:
     """One request. ``body`` None: a GET. ``seconds``, where not 0, bounds all of it more narrowly."""
 
     root: str
@@ -104,7 +104,7 @@ class Transport:
         for wire in (kept or {}).values():
             wire.close()
 
-    async def json(self, call: Call) -> Answered:
+    async def json(self, call: HttpCall) -> Answered:
         """The answer to a call. Raises :class:`ProviderError`, but not for a status: that is the caller's."""
         seconds = call.seconds or call.bounds.total_seconds
         try:
@@ -114,7 +114,7 @@ class Transport:
             raise _too_slow(f"{call.place} has not finished", seconds) from None
 
     @asynccontextmanager
-    async def response(self, call: Call) -> AsyncGenerator[Response]:
+    async def response(self, call: HttpCall) -> AsyncGenerator[Response]:
         """The answer to a call as it comes. Leaving closes the connection, unless all was read."""
         kept = self._wire(call)
         wire = Wire(_origin(call.root), call.bounds) if kept is None else kept
@@ -132,7 +132,7 @@ class Transport:
             if kept is None:
                 wire.close()
 
-    def _wire(self, call: Call) -> Wire | None:
+    def _wire(self, call: HttpCall) -> Wire | None:
         """The kept connections to that server; None where none are kept, or in another event loop."""
         if self._kept is None or self._loop is not asyncio.get_running_loop():
             return None
@@ -143,18 +143,18 @@ class Transport:
         return wire
 
 
-async def _pieces(connection: Connection, call: Call) -> AsyncIterator[bytes]:
+async def _pieces(connection: WireConnection, call: HttpCall) -> AsyncIterator[bytes]:
     while True:
         try:
             piece = await connection.piece()
-        except WireError as error:
+        except BrokenAnswer as error:
             raise _error(error, call, answering=True) from None
         if not piece:
             return
         yield piece
 
 
-async def _follow(wire: Wire, call: Call) -> Connection:
+async def _follow(wire: Wire, call: HttpCall) -> WireConnection:
     """The answer, after redirects that stay where the key may go."""
     method, data = ("GET", b"") if call.body is None else ("POST", written(call.body))
     headers = {"accept-encoding": "identity", "user-agent": "tokenbox", **call.headers}
@@ -165,7 +165,7 @@ async def _follow(wire: Wire, call: Call) -> Connection:
     for _ in range(_REDIRECTS + 1):
         try:
             connection = await wire.request(method, _target_of(url), sent, data, call.bounds)
-        except WireError as error:
+        except BrokenAnswer as error:
             raise _error(error, call, answering=False) from None
         except BadHeader:
             raise InvalidTarget("the key or a header has characters that no header has.") from None
@@ -188,7 +188,7 @@ def _target_of(url: str) -> bytes:
     return quote(target, safe="/:@!$&'()*+,;=~%?-._").encode()
 
 
-async def whole(response: Response, call: Call) -> Answered:
+async def whole(response: Response, call: HttpCall) -> Answered:
     """The whole of an answer. Raises :class:`ProviderError`, but not for a status: that is the caller's."""
     good = response.status < FIRST_REFUSAL
     limit = call.bounds.answer_bytes if good else call.bounds.error_bytes
@@ -234,7 +234,7 @@ def _followed(url: str, location: str, status: int, *, posts: bool) -> str:
     return target
 
 
-def _error(error: WireError, call: Call, *, answering: bool) -> ProviderError:
+def _error(error: BrokenAnswer, call: HttpCall, *, answering: bool) -> ProviderError:
     """Our error for a failure of the connection."""
     root = call.root
     match error.how:
@@ -255,7 +255,7 @@ def _too_slow(what: str, seconds: float | None) -> ServerTimeout:
     return ServerTimeout(f"{what}{shown}. Is it busy, or is the limit too short?", seconds=seconds)
 
 
-def _no_connection(error: WireError, root: str) -> ServerUnreachable | ServerTimeout:
+def _no_connection(error: BrokenAnswer, root: str) -> ServerUnreachable | ServerTimeout:
     match error.cause:
         case TimeoutError():
             return _too_slow(f"no connection to {root}", error.seconds)

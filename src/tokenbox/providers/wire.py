@@ -47,7 +47,7 @@ class Failure(StrEnum):
     GARBLED = "garbled"
 
 
-class WireError(Exception):
+class BrokenAnswer(Exception):
     """No answer, or not all of it.
 
     ``cause``: why there is no connection. ``seconds``: the limit that was reached, where it was one.
@@ -83,7 +83,7 @@ class Wire:
         )
         self._path = quote(parts.path.rstrip("/"), safe="/:@!$&'()*+,;=~%").encode()
         self.bounds = bounds
-        self._idle: list[Connection] = []
+        self._idle: list[WireConnection] = []
         self._sweeping: asyncio.TimerHandle | None = None
 
     async def request(
@@ -93,10 +93,10 @@ class Wire:
         headers: Iterable[tuple[bytes, bytes]],
         body: bytes,
         bounds: Bounds | None = None,
-    ) -> Connection:
+    ) -> WireConnection:
         """The connection on which the head of the answer has come: to be read, then released or closed.
 
-        Raises :class:`WireError` and :class:`BadHeader`.
+        Raises :class:`BrokenAnswer` and :class:`BadHeader`.
         """
         bounds = self.bounds if bounds is None else bounds
         head = self._head(method, target, headers, len(body))
@@ -108,13 +108,13 @@ class Wire:
             raise
         return connection
 
-    def keep(self, connection: Connection) -> None:
+    def keep(self, connection: WireConnection) -> None:
         """A connection whose answer was read to its end, for the next request."""
         self._idle.append(connection)
         if self._sweeping is None:
             self._sweeping = asyncio.get_running_loop().call_later(KEEP_SECONDS, self._sweep)
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: WireConnection) -> None:
         """A kept connection that was closed."""
         with suppress(ValueError):
             self._idle.remove(connection)
@@ -136,7 +136,7 @@ class Wire:
         if self._idle:
             self._sweeping = loop.call_at(self._idle[0].kept_at + KEEP_SECONDS, self._sweep)
 
-    def _kept(self) -> Connection | None:
+    def _kept(self) -> WireConnection | None:
         """The connection used last, if there is one that is still good."""
         now = asyncio.get_running_loop().time()
         while self._idle:
@@ -146,19 +146,19 @@ class Wire:
             connection.close()
         return None
 
-    async def _connected(self, bounds: Bounds) -> Connection:
+    async def _connected(self, bounds: Bounds) -> WireConnection:
         loop = asyncio.get_running_loop()
         try:
             if self._is_tls and self._tls is None:
                 self._tls = ssl.create_default_context()
             async with asyncio.timeout(bounds.connect_seconds):
                 _, connection = await loop.create_connection(
-                    lambda: Connection(self), self._host, self._port, ssl=self._tls, **_side_by_side(loop)
+                    lambda: WireConnection(self), self._host, self._port, ssl=self._tls, **_side_by_side(loop)
                 )
         except TimeoutError as error:
-            raise WireError(Failure.UNREACHABLE, error, bounds.connect_seconds) from None
+            raise BrokenAnswer(Failure.UNREACHABLE, error, bounds.connect_seconds) from None
         except (OSError, ValueError) as error:  # a name that is none is a ValueError
-            raise WireError(Failure.UNREACHABLE, error) from None
+            raise BrokenAnswer(Failure.UNREACHABLE, error) from None
         return connection
 
     def _head(self, method: str, target: bytes, headers: Iterable[tuple[bytes, bytes]], length: int) -> bytes:
@@ -180,7 +180,7 @@ def _side_by_side(loop: asyncio.AbstractEventLoop) -> dict[str, Any]:
     return {}
 
 
-class Connection(asyncio.Protocol):
+class WireConnection(asyncio.Protocol):
     """One connection, and the answer that is on it: ``status``, ``raw_headers``, then pieces of the body."""
 
     def __init__(self, wire: Wire) -> None:
@@ -233,7 +233,7 @@ class Connection(asyncio.Protocol):
             raise self._error()
 
     async def piece(self) -> bytes:
-        """What has come of the body since the last time; nothing at its end. Raises :class:`WireError`."""
+        """What has come of the body since the last time; nothing at its end. Raises :class:`BrokenAnswer`."""
         while not self._pieces:
             if self._is_whole:
                 return b""
@@ -250,13 +250,13 @@ class Connection(asyncio.Protocol):
         return data
 
     async def read(self, limit: int) -> bytes:
-        """The whole body. Raises :class:`WireError`, also where there is more than ``limit`` bytes."""
+        """The whole body. Raises :class:`BrokenAnswer`, also where there is more than ``limit`` bytes."""
         pieces: list[bytes] = []
         size = 0
         while piece := await self.piece():
             size += len(piece)
             if size > limit:
-                raise WireError(Failure.GARBLED)
+                raise BrokenAnswer(Failure.GARBLED)
             pieces.append(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
@@ -366,8 +366,8 @@ class Connection(asyncio.Protocol):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _error(self) -> WireError:
-        return WireError(self._failure or Failure.BROKE, None, self._late)
+    def _error(self) -> BrokenAnswer:
+        return BrokenAnswer(self._failure or Failure.BROKE, None, self._late)
 
     def _fail(self, failure: Failure) -> None:
         if self._failure is None:

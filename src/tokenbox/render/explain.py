@@ -129,7 +129,7 @@ def picture(layout: LayoutShown, width: int = 80, charset: Charset = UNICODE) ->
     return [fit_line(line, grid.width, charset) for line in lines]
 
 
-class Row(NamedTuple):
+class SectionRow(NamedTuple):
     """One section, and where it stands: ``start`` tokens into what is emitted."""
 
     id: str
@@ -141,9 +141,9 @@ class Row(NamedTuple):
     form: str | None
 
 
-def row_of(i: int, layout: LayoutShown) -> Row:
+def row_of(i: int, layout: LayoutShown) -> SectionRow:
     section = layout.sections[i]
-    return Row(
+    return SectionRow(
         section.id,
         section.decision,
         layout.inputs[i].critical,
@@ -155,14 +155,14 @@ def row_of(i: int, layout: LayoutShown) -> Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownRows:
     """The rows a picture has room for, with the place of each, and the rows left out."""
 
-    rows: list[tuple[Row, int]]
-    left_out: list[Row]
+    rows: list[tuple[SectionRow, int]]
+    left_out: list[SectionRow]
 
 
-def shown_rows(rows: Sequence[Row], most: int = MAX_ROWS) -> Shown:
+def shown_rows(rows: Sequence[SectionRow], most: int = MAX_ROWS) -> ShownRows:
     """All of them, or the ``most`` telling in their order: changed in part, critical, then the largest."""
     starts = [0, *accumulate(row.size for row in rows)]
     by_interest = sorted(
@@ -170,7 +170,7 @@ def shown_rows(rows: Sequence[Row], most: int = MAX_ROWS) -> Shown:
         key=lambda i: (rows[i].decision not in _IN_PART, not rows[i].critical, -rows[i].base_size, i),
     )
     chosen = set(by_interest[:most])
-    return Shown(
+    return ShownRows(
         [(row, start) for i, (row, start) in enumerate(zip(rows, starts, strict=False)) if i in chosen],
         [row for i, row in enumerate(rows) if i not in chosen],
     )
@@ -189,7 +189,7 @@ class Grid:
     charset: Charset
 
     @classmethod
-    def of(cls, shown: Shown, layout: LayoutShown, width: int, charset: Charset) -> Grid:
+    def of(cls, shown: ShownRows, layout: LayoutShown, width: int, charset: Charset) -> Grid:
         about = "" if layout.tokenizer.exact else "~"
         rows = [row for row, _ in shown.rows]
         sizes = [row.base_size for row in rows] + [row.size for row in rows]
@@ -225,7 +225,7 @@ class Grid:
         yield self._amount(f"{minus} flexible", self._counted(parts[1]), shares[1], Style.KEPT, critical, end)
         yield self._amount("= free", self._counted(parts[2]), shares[2], Style.FREE, end, budget)
 
-    def table(self, shown: Shown, layout: LayoutShown) -> Iterable[Line]:
+    def table(self, shown: ShownRows, layout: LayoutShown) -> Iterable[Line]:
         if not layout.inputs:
             yield (Span("no sections", Style.FAINT),)
             return
@@ -264,7 +264,7 @@ class Grid:
         left = f"  {pad('section', self.name, self.charset)}  {base} {self.charset.arrow} {size}  decision"
         return (Span(left, Style.FAINT),)
 
-    def _section(self, row: Row, start: int) -> Line:
+    def _section(self, row: SectionRow, start: int) -> Line:
         style = Style.CRITICAL if row.critical and row.decision is Decision.KEPT else STYLES[row.decision]
         mark = f"{self.charset.critical} " if row.critical else "  "
         base, size = (
@@ -298,7 +298,7 @@ class Grid:
                 body = self.charset.sliver
         return (wall, Span(" " * left), Span(body, style), Span(" " * (self.bar - left - len(body))), wall)
 
-    def _reasons(self, row: Row) -> Iterable[Line]:
+    def _reasons(self, row: SectionRow) -> Iterable[Line]:
         """Why each step was taken; what it changed too, where there were several."""
         lead = f"  {self.charset.because} "
         texts = [] if row.form is None else [f"in the form {printable(row.form, self.charset)}"]
@@ -312,7 +312,7 @@ class Grid:
             for i, part in enumerate(wrap(text, self.width - len(lead))):
                 yield (Span((lead if not i else " " * len(lead)) + part, Style.FAINT),)
 
-    def _left_out(self, rows: Sequence[Row]) -> Line:
+    def _left_out(self, rows: Sequence[SectionRow]) -> Line:
         base, size = sum(row.base_size for row in rows), sum(row.size for row in rows)
         label = pad(_more(rows), self.name, self.charset)
         before, after = (self._counted(tokens).rjust(self.figure) for tokens in (base, size))
@@ -378,11 +378,11 @@ def _percentages(parts: Sequence[int]) -> list[str]:
     return [f"{tenths // 10}.{tenths % 10} %" for tenths in largest_remainder(1_000, parts)]
 
 
-def _more(rows: Sequence[Row]) -> str:
+def _more(rows: Sequence[SectionRow]) -> str:
     return f"and {len(rows):,} more" if rows else ""
 
 
-def _decisions(rows: Iterable[Row | SectionShown]) -> str:
+def _decisions(rows: Iterable[SectionRow | SectionShown]) -> str:
     """How many met which fate: ``8 kept, 1 truncated, 3 dropped``."""
     numbers = Counter(row.decision for row in rows)
     return ", ".join(f"{numbers[decision]:,} {decision.value}" for decision in Decision if numbers[decision])

@@ -12,10 +12,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tokenbox.content.block_kinds import BlockType, DataFormat, Role
+from tokenbox.content.block_kinds import BlockType, DataFormat, TurnRole
 from tokenbox.render.markup import LINE_BREAKS, Markup
 from tokenbox.render.registry import register_renderer
-from tokenbox.render.templates import Template, heading_name
+from tokenbox.render.templates import BlockTemplate, heading_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _FENCE = "```"
 _BACKTICKS = re.compile("`+")
 
-_ROLES = "|".join(role.display for role in Role)
+_ROLES = "|".join(role.display for role in TurnRole)
 _FORMATS = "|".join(data_format.display for data_format in DataFormat)
 _OURS = (
     rf"\*\*(?:{_ROLES})\*\*(?: \(summary\))?:"
@@ -97,56 +97,56 @@ def bodies(text: str) -> list[str]:
     return found
 
 
-TEMPLATES: Mapping[BlockType | None, Template] = {
-    BlockType.CODE: Template(
+TEMPLATES: Mapping[BlockType | None, BlockTemplate] = {
+    BlockType.CODE: BlockTemplate(
         "## {path}\n\n{fence}{lang}\n", "\n{fence}", "## {path} (summary)\n\n{open}", "{close}"
     ),
-    BlockType.CONVERSATION: Template(
+    BlockType.CONVERSATION: BlockTemplate(
         "**{Role}**:{inline}", "{close}", "**{Role}** (summary):{inline}", "{close}"
     ),
-    BlockType.FILE_TREE: Template(
+    BlockType.FILE_TREE: BlockTemplate(
         "### File Tree: {root}\n\n{fence}\n",
         "{fence}",
         "### File Tree: {root} (summary)\n\n{open}",
         "{close}",
     ),
-    BlockType.TOOL_RESULT: Template(
+    BlockType.TOOL_RESULT: BlockTemplate(
         "### Tool: {name} ({status})\n\n{open}",
         "{close}",
         "### Tool: {name} ({status}) (summary)\n\n{open}",
         "{close}",
     ),
-    BlockType.DOCUMENT: Template(
+    BlockType.DOCUMENT: BlockTemplate(
         "### Document: {title} [{format}]\n\n{open}",
         "{close}",
         "### Document: {title} [{format}] (summary)\n\n{open}",
         "{close}",
     ),
-    BlockType.STRUCTURED_DATA: Template(
+    BlockType.STRUCTURED_DATA: BlockTemplate(
         "{fence}{format}\n", "\n{fence}", "### Data [{format}] (summary)\n\n{open}", "{close}"
     ),
-    BlockType.DIFF: Template(
+    BlockType.DIFF: BlockTemplate(
         "### Diff: {path}\n\n{fence}diff\n", "{fence}", "### Diff: {path} (summary)\n\n{open}", "{close}"
     ),
-    BlockType.EMBEDDING_REF: Template(
+    BlockType.EMBEDDING_REF: BlockTemplate(
         "*[Embedding ref: model={model}]*",
         "",
         "*[Embedding ref: model={model}]* (summary)\n\n{open}",
         "{close}",
     ),
-    BlockType.IMAGE: Template(
+    BlockType.IMAGE: BlockTemplate(
         "### Image ({media}): {alt}\n\n{open}",
         "{close}",
         "### Image ({media}): {alt} (summary)\n\n{open}",
         "{close}",
     ),
-    BlockType.EXTENSION: Template(
+    BlockType.EXTENSION: BlockTemplate(
         "### Extension: {ns}/{kind}\n\n{open}",
         "{close}",
         "### Extension: {ns}/{kind} (summary)\n\n{open}",
         "{close}",
     ),
-    None: Template(
+    None: BlockTemplate(
         "<!-- unknown block type 0x{id} -->\n{open}",
         "{close}",
         "<!-- unknown block type 0x{id} (summary) -->\n{open}",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from tokenbox.content.block_kinds import BlockType
     from tokenbox.content.blocks import Block
-    from tokenbox.render.templates import Template
+    from tokenbox.render.templates import BlockTemplate
 
 LINE_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
@@ -40,7 +40,7 @@ class Markup:
     """
 
     name: str
-    templates: Mapping[BlockType | None, Template]
+    templates: Mapping[BlockType | None, BlockTemplate]
     omitted: str
     """The line for one that is not shown: ``{label}``, ``{attribute}``, ``{description}``, ``{tokens}``."""
     omitted_many: str

@@ -10,15 +10,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tokenbox.content.block_kinds import BlockType, Role
+from tokenbox.content.block_kinds import BlockType, TurnRole
 from tokenbox.render.markup import LINE_BREAKS, Markup
 from tokenbox.render.registry import register_renderer
-from tokenbox.render.templates import Template, heading_name
+from tokenbox.render.templates import BlockTemplate, heading_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_ROLES = "|".join(role.display for role in Role)
+_ROLES = "|".join(role.display for role in TurnRole)
 _NO_BREAK = f"[^{LINE_BREAKS}]"
 _OURS = (
     rf"--- {_NO_BREAK}*---[ \t]*(?=[{LINE_BREAKS}]|\Z)"
@@ -57,24 +57,28 @@ def bodies(text: str) -> list[str]:
     ]
 
 
-TEMPLATES: Mapping[BlockType | None, Template] = {
-    BlockType.CODE: Template("--- {path} [{lang}] ---\n", "", "--- {path} [{lang}] (summary) ---\n"),
-    BlockType.CONVERSATION: Template("[{role}] ", "", "[{role}, summary] "),
-    BlockType.FILE_TREE: Template("--- tree: {root} ---\n", "", "--- tree: {root} (summary) ---\n"),
-    BlockType.TOOL_RESULT: Template(
+TEMPLATES: Mapping[BlockType | None, BlockTemplate] = {
+    BlockType.CODE: BlockTemplate("--- {path} [{lang}] ---\n", "", "--- {path} [{lang}] (summary) ---\n"),
+    BlockType.CONVERSATION: BlockTemplate("[{role}] ", "", "[{role}, summary] "),
+    BlockType.FILE_TREE: BlockTemplate("--- tree: {root} ---\n", "", "--- tree: {root} (summary) ---\n"),
+    BlockType.TOOL_RESULT: BlockTemplate(
         "--- {name} [{status}] ---\n", "", "--- {name} [{status}] (summary) ---\n"
     ),
-    BlockType.DOCUMENT: Template("--- {title} ---\n", "", "--- {title} (summary) ---\n"),
-    BlockType.STRUCTURED_DATA: Template(
+    BlockType.DOCUMENT: BlockTemplate("--- {title} ---\n", "", "--- {title} (summary) ---\n"),
+    BlockType.STRUCTURED_DATA: BlockTemplate(
         "--- data [{format}] ---\n", "", "--- data [{format}] (summary) ---\n"
     ),
-    BlockType.DIFF: Template("--- diff: {path} ---\n", "", "--- diff: {path} (summary) ---\n"),
-    BlockType.EMBEDDING_REF: Template("[embed-ref: {model}]", "", "--- embed-ref: {model} (summary) ---\n"),
-    BlockType.IMAGE: Template(
+    BlockType.DIFF: BlockTemplate("--- diff: {path} ---\n", "", "--- diff: {path} (summary) ---\n"),
+    BlockType.EMBEDDING_REF: BlockTemplate(
+        "[embed-ref: {model}]", "", "--- embed-ref: {model} (summary) ---\n"
+    ),
+    BlockType.IMAGE: BlockTemplate(
         "--- image [{media}]: {alt} ---\n", "", "--- image [{media}]: {alt} (summary) ---\n"
     ),
-    BlockType.EXTENSION: Template("--- ext: {ns}/{kind} ---\n", "", "--- ext: {ns}/{kind} (summary) ---\n"),
-    None: Template("--- unknown 0x{id} ---\n", "", "--- unknown 0x{id} (summary) ---\n"),
+    BlockType.EXTENSION: BlockTemplate(
+        "--- ext: {ns}/{kind} ---\n", "", "--- ext: {ns}/{kind} (summary) ---\n"
+    ),
+    None: BlockTemplate("--- unknown 0x{id} ---\n", "", "--- unknown 0x{id} (summary) ---\n"),
 }
 
 MINIMAL = Markup(

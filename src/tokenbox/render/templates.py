@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-class Template(NamedTuple):
+class BlockTemplate(NamedTuple):
     """What stands before and after a block's content, and before and after its summary."""
 
     before: str

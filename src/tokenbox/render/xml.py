@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from tokenbox.content.block_kinds import BlockType
 from tokenbox.render.markup import Markup
 from tokenbox.render.registry import register_renderer
-from tokenbox.render.templates import Template
+from tokenbox.render.templates import BlockTemplate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -114,59 +114,59 @@ def bodies(text: str) -> list[str]:
     return found
 
 
-TEMPLATES: Mapping[BlockType | None, Template] = {
-    BlockType.CODE: Template(
+TEMPLATES: Mapping[BlockType | None, BlockTemplate] = {
+    BlockType.CODE: BlockTemplate(
         '<code lang="{lang}" path="{path}">\n',
         "\n</code>",
         '<code lang="{lang}" path="{path}" summary="true">\n',
         "\n</code>",
     ),
-    BlockType.CONVERSATION: Template(
+    BlockType.CONVERSATION: BlockTemplate(
         '<turn role="{role}">', "</turn>", '<turn role="{role}" summary="true">', "</turn>"
     ),
-    BlockType.FILE_TREE: Template(
+    BlockType.FILE_TREE: BlockTemplate(
         '<tree root="{root}">\n', "</tree>", '<tree root="{root}" summary="true">\n', "\n</tree>"
     ),
-    BlockType.TOOL_RESULT: Template(
+    BlockType.TOOL_RESULT: BlockTemplate(
         '<tool name="{name}" status="{status}">\n',
         "\n</tool>",
         '<tool name="{name}" status="{status}" summary="true">\n',
         "\n</tool>",
     ),
-    BlockType.DOCUMENT: Template(
+    BlockType.DOCUMENT: BlockTemplate(
         '<doc title="{title}" format="{format}">\n',
         "\n</doc>",
         '<doc title="{title}" format="{format}" summary="true">\n',
         "\n</doc>",
     ),
-    BlockType.STRUCTURED_DATA: Template(
+    BlockType.STRUCTURED_DATA: BlockTemplate(
         '<data format="{format}">\n',
         "\n</data>",
         '<data format="{format}" summary="true">\n',
         "\n</data>",
     ),
-    BlockType.DIFF: Template(
+    BlockType.DIFF: BlockTemplate(
         '<diff path="{path}">\n', "</diff>", '<diff path="{path}" summary="true">\n', "\n</diff>"
     ),
-    BlockType.EMBEDDING_REF: Template(
+    BlockType.EMBEDDING_REF: BlockTemplate(
         '<embed-ref model="{model}" />',
         "",
         '<embed-ref model="{model}" summary="true">\n',
         "\n</embed-ref>",
     ),
-    BlockType.IMAGE: Template(
+    BlockType.IMAGE: BlockTemplate(
         '<image type="{media}" alt="{alt}">\n',
         "\n</image>",
         '<image type="{media}" alt="{alt}" summary="true">\n',
         "\n</image>",
     ),
-    BlockType.EXTENSION: Template(
+    BlockType.EXTENSION: BlockTemplate(
         '<ext ns="{ns}" type="{kind}">\n',
         "\n</ext>",
         '<ext ns="{ns}" type="{kind}" summary="true">\n',
         "\n</ext>",
     ),
-    None: Template(
+    None: BlockTemplate(
         "<!-- unknown block type 0x{id} -->\n", "", "<!-- unknown block type 0x{id} (summary) -->\n"
     ),
 }

@@ -22,7 +22,7 @@ _TRIALS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ShellAnswer:
     """What came of a question. ``sent`` is the prompt as counted before; ``call`` the ledger's record."""
 
     model: str
@@ -51,7 +51,7 @@ class Asked:
         }
 
 
-def ask(session: Session, question: str, given: bytes = b"") -> Asked:
+def ask(session: Session, question: str, given: bytes = b"") -> ShellAnswer:
     """Ask once, with ``given`` before the question as far as the budget has room.
 
     Raises ``ContextCriticalOverflow`` if the question alone does not fit, and all that a call can raise.
@@ -73,7 +73,7 @@ def ask(session: Session, question: str, given: bytes = b"") -> Asked:
         raise ended.error
     call = session.record.last_call
     assert call is not None  # noqa: S101  # turn.call records every call
-    return Asked(session.models.name, ended.answer, sent, session.context.budget, call, size, kept)
+    return ShellAnswer(session.models.name, ended.answer, sent, session.context.budget, call, size, kept)
 
 
 def _put(session: Session, text: str, question: str) -> tuple[int | None, int | None]:

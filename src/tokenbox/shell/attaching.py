@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.shell.errors import NoSuchItem
-from tokenbox.shell.offers import Offer
+from tokenbox.shell.offers import OutputOffer
 
 if TYPE_CHECKING:
     from tokenbox.shell.session import Session
@@ -35,7 +35,7 @@ _WEBP: Final = (b"RIFF", b"WEBP", 12)
 class Attached:
     """What a question brings: texts as offers, and images as parts of the message."""
 
-    offers: tuple[Offer, ...] = ()
+    offers: tuple[OutputOffer, ...] = ()
     images: tuple[dict[str, Any], ...] = ()
 
 
@@ -65,7 +65,7 @@ def attach(session: Session, names: list[str], query: str | None) -> Attached:
     return Attached((_packed(session, texts, query),) if texts else (), tuple(images))
 
 
-def _packed(session: Session, texts: list[tuple[str, str]], query: str | None) -> Offer:
+def _packed(session: Session, texts: list[tuple[str, str]], query: str | None) -> OutputOffer:
     from tokenbox.api import pack  # noqa: PLC0415  # on use: it reads folders
 
     budget = max(1, session.attach_budget)
@@ -75,7 +75,7 @@ def _packed(session: Session, texts: list[tuple[str, str]], query: str | None) -
     text = hide(made.text)
     whole = tokenizer.count(text)
     left_out = any(file.tokens is not None and file.shown.name != "FULL" for file in made.files)
-    return Offer(names, f"{names}:\n{text}", whole + left_out, whole)
+    return OutputOffer(names, f"{names}:\n{text}", whole + left_out, whole)
 
 
 def _image(path: str) -> dict[str, Any] | None:

@@ -16,10 +16,10 @@ from tokenbox.shell.errors import SessionFailed
 from tokenbox.shell.mcp_tools import McpTools
 from tokenbox.shell.memory import Memory, find_instructions
 from tokenbox.shell.models import CurrentCounter, Models
-from tokenbox.shell.record import Record
-from tokenbox.shell.running import Place
+from tokenbox.shell.record import SessionRecord
+from tokenbox.shell.running import WorkingPlace
 from tokenbox.shell.session import Session
-from tokenbox.shell.settings import Settings, Template
+from tokenbox.shell.settings import PromptTemplate, ShellSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -49,7 +49,7 @@ class Environment:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ShellOptions:
     """What was asked for beside the settings."""
 
     endpoint: str | None = None
@@ -58,9 +58,11 @@ class Options:
     must_answer: bool = False  # a server that cannot be asked now ends it
 
 
-def begin(screen: Screen, config: Config, world: Environment, options: Options = Options()) -> Session:
+def begin(
+    screen: Screen, config: Config, world: Environment, options: ShellOptions = ShellOptions()
+) -> Session:
     """A session that is ready for its first line. Raises ``TokenboxError``."""
-    settings = Settings.of(config)
+    settings = ShellSettings.of(config)
     models = Models(config, world.variables, BlockingProvider, options.endpoint)
     try:
         models.use_first()
@@ -84,7 +86,7 @@ def begin(screen: Screen, config: Config, world: Environment, options: Options =
         lambda: session.tools(),  # noqa: PLW0108
         lambda: memory.notes,
     )
-    record = Record(
+    record = SessionRecord(
         world.open_store,
         world.now,
         world.new_id,
@@ -102,10 +104,10 @@ def begin(screen: Screen, config: Config, world: Environment, options: Options =
         models,
         context,
         record,
-        Place(world.folder, dict(world.variables)),
+        WorkingPlace(world.folder, dict(world.variables)),
         memory,
         mcp,
-        Template(settings.prompt),
+        PromptTemplate(settings.prompt),
         world.new_id,
         settings.token_budget,
         world.wait,

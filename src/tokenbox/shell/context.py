@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tokenbox.ledger import Call
     from tokenbox.shell.memory import Instructions
     from tokenbox.shell.models import Models
-    from tokenbox.shell.offers import Offer
+    from tokenbox.shell.offers import OutputOffer
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 # Outputs on offer never take more than this part of the budget: the question has to fit too.
@@ -26,7 +26,7 @@ OFFERS_PART: Final = 2
 ABOUT_LENGTH: Final = 200  # characters of an item that are shown, to know it by
 
 
-class Kind(StrEnum):
+class ContextKind(StrEnum):
     """What an item is."""
 
     SYSTEM = "system prompt"
@@ -41,14 +41,18 @@ class Kind(StrEnum):
     TEMPLATE = "roles and template"
 
 
-_KINDS: Final = {Role.USER: Kind.USER, Role.ASSISTANT: Kind.ASSISTANT, Role.TOOL: Kind.TOOL}
+_KINDS: Final = {
+    Role.USER: ContextKind.USER,
+    Role.ASSISTANT: ContextKind.ASSISTANT,
+    Role.TOOL: ContextKind.TOOL,
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ContextRow:
     """A row of ``:context``. ``number`` None: it cannot be pinned or dropped. ``age`` is in exchanges."""
 
-    kind: Kind
+    kind: ContextKind
     about: str
     tokens: int
     exact: bool
@@ -69,7 +73,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Evicted:
+class LimitsEnforced:
     """What one enforcement of the limits did. ``numbers`` are those of the messages that left."""
 
     numbers: tuple[int, ...]
@@ -90,7 +94,7 @@ class Context:
     tools: Callable[[], Sequence[Mapping[str, Any]]]
     notes: Callable[[], Sequence[str]]
     project: Instructions | None = None
-    offers: list[Offer] = field(default_factory=list)
+    offers: list[OutputOffer] = field(default_factory=list)
 
     @property
     def identity(self) -> TokenizerIdentity:
@@ -105,14 +109,14 @@ class Context:
 
     # What is sent.
 
-    def system_parts(self) -> list[tuple[Kind, str]]:
+    def system_parts(self) -> list[tuple[ContextKind, str]]:
         """The parts of the system prompt that there are, in order, without the summary."""
         notes = "\n".join(f"- {note}" for note in self.notes())
         project = None if self.project is None else self.project.text
         parts = (
-            (Kind.SYSTEM, self.base),
-            (Kind.PROJECT, f"Instructions of this project:\n{project}" if project else ""),
-            (Kind.MEMORY, f"What the user wants you to remember:\n{notes}" if notes else ""),
+            (ContextKind.SYSTEM, self.base),
+            (ContextKind.PROJECT, f"Instructions of this project:\n{project}" if project else ""),
+            (ContextKind.MEMORY, f"What the user wants you to remember:\n{notes}" if notes else ""),
         )
         return [(kind, text) for kind, text in parts if text]
 
@@ -167,7 +171,7 @@ class Context:
 
     # What changes it.
 
-    def offer(self, made: Offer) -> list[Offer]:
+    def offer(self, made: OutputOffer) -> list[OutputOffer]:
         """Take in an output for the next question; those that there is no more room for are returned."""
         self.offers.append(made)
         room, gone = self.budget // OFFERS_PART, []
@@ -183,20 +187,20 @@ class Context:
         self.offers = []
         return number
 
-    def take_back(self, number: int, offers: Sequence[Offer]) -> None:
+    def take_back(self, number: int, offers: Sequence[OutputOffer]) -> None:
         """Undo :meth:`ask`."""
         if number in self.conversation.window:
             self.conversation.drop(number)
         self.offers = [*offers, *self.offers]
 
-    def evict(self) -> Evicted:
+    def evict(self) -> LimitsEnforced:
         """Let the oldest exchanges leave until both limits hold or nothing more may leave."""
         self.refresh()
         before = self.conversation.window
         enforced = self.conversation.enforce_budget()
         numbers = tuple(number for number in before if number not in self.conversation.window)
         turns = sum(before[number].role is Role.USER for number in numbers)
-        return Evicted(numbers, turns, enforced)
+        return LimitsEnforced(numbers, turns, enforced)
 
     def left_out(self) -> dict[str, str]:
         """The texts of results that are shown shorter, by their handles."""
@@ -226,44 +230,46 @@ class Context:
 
     # What is shown.
 
-    def items(self) -> list[Item]:
+    def items(self) -> list[ContextRow]:
         """Every item of the next request; their tokens add up to :meth:`total`."""
         whole = self.total(offered=True)
         found = [self._item(kind, text, text) for kind, text in self.system_parts()]
         summary = self.conversation.summary
         if summary:
-            found.append(self._item(Kind.SUMMARY, summary, summary))
+            found.append(self._item(ContextKind.SUMMARY, summary, summary))
         if self.conversation.tools:
             about = ", ".join(str(tool["function"]["name"]) for tool in self.tools())
             without = self.models.count_request(self.messages(offered=True), ())
             exact = whole.exact and without.exact
-            found.append(Item(Kind.TOOLS, about, max(0, whole.value - without.value), exact))
+            found.append(ContextRow(ContextKind.TOOLS, about, max(0, whole.value - without.value), exact))
         for item in self.conversation.items():
             if item.number is not None:
                 message = self.conversation.window[item.number].messages[0]
-                kind, text = _KINDS.get(message.role, Kind.SYSTEM), message.counted_text
+                kind, text = _KINDS.get(message.role, ContextKind.SYSTEM), message.counted_text
                 found.append(
                     self._item(kind, _about(message), text, item.number, item.age, pinned=item.pinned)
                 )
-        found += [self._item(Kind.OFFER, f"$ {o.command}", o.text, age=0) for o in self.offers]
+        found += [self._item(ContextKind.OFFER, f"$ {o.command}", o.text, age=0) for o in self.offers]
         rest = whole.value - sum(item.tokens for item in found)
         if rest:
-            found.append(Item(Kind.TEMPLATE, "", rest, whole.exact and all(item.exact for item in found)))
+            found.append(
+                ContextRow(ContextKind.TEMPLATE, "", rest, whole.exact and all(item.exact for item in found))
+            )
         return found
 
     def _item(
         self,
-        kind: Kind,
+        kind: ContextKind,
         about: str,
         text: str,
         number: int | None = None,
         age: int | None = None,
         *,
         pinned: bool = False,
-    ) -> Item:
+    ) -> ContextRow:
         counted = self._count(text)
         begins = " ".join(about[: 4 * ABOUT_LENGTH].split())[:ABOUT_LENGTH]
-        return Item(kind, begins, counted.value, counted.exact, number, age, pinned)
+        return ContextRow(kind, begins, counted.value, counted.exact, number, age, pinned)
 
     def _count(self, text: str) -> TokenCount:
         return self.models.count_text(text)

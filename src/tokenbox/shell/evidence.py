@@ -6,13 +6,13 @@ import hashlib
 import json
 from typing import TYPE_CHECKING
 
-from tokenbox.proof.evidence import Budget, Evidence, Input, Kind, Sourced
+from tokenbox.proof.evidence import Budget, Evidence, EvidenceKind, Input, Sourced
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from tokenbox.engine.window import Step
+    from tokenbox.engine.window import WindowStep
     from tokenbox.providers.counting import TokenCount
     from tokenbox.shell.session import Session
 
@@ -24,7 +24,7 @@ def of_call(
     messages: Sequence[Mapping[str, Any]],
     tools: Sequence[Mapping[str, Any]],
     counted: TokenCount,
-    steps: Sequence[Step],
+    steps: Sequence[WindowStep],
 ) -> Evidence:
     """The messages and tools of a request as inputs, the evictions before it as decisions."""
     conversation = session.context.conversation
@@ -32,7 +32,7 @@ def of_call(
     sent = _json({"messages": list(messages), "tools": list(tools)})
     budget = session.config.source("shell.token_budget")
     return Evidence(
-        kind=Kind.WINDOW,
+        kind=EvidenceKind.WINDOW,
         function="shell",
         algorithm=ALGORITHM,
         arguments={

@@ -15,14 +15,14 @@ from tokenbox.compose.bound import Bound
 from tokenbox.compose.requests import By, Count
 from tokenbox.config.trust import may_have_key
 from tokenbox.content.message import thaw
-from tokenbox.conversation.calibration import Calibration, Counted, unread
+from tokenbox.conversation.calibration import Calibration, CountedFor, unread
 from tokenbox.errors import MissingExtra, TokenboxError
 from tokenbox.models import Counting, Stated, counters_for, resolve_figures
-from tokenbox.policy import Limits, Uncertain, guard
+from tokenbox.policy import GuardLimits, Uncertain, guard
 from tokenbox.policy.guard import checked_uncertain
 from tokenbox.providers.counting import NOTHING, local_count
 from tokenbox.providers.memory import SESSION
-from tokenbox.providers.target import Bounds, Key, Target
+from tokenbox.providers.target import ApiKey, Bounds, Target
 from tokenbox.shell.errors import KeyNotSent, ModelNotConfigured
 from tokenbox.tokenizers.ownership import BASELINES
 from tokenbox.tokenizers.protocol import TokenizerIdentity
@@ -63,7 +63,7 @@ class Models:
         self._make = provider
         self._provider: BlockingProvider | None = None
         self._counts: dict[tuple[object, ...], TokenCount] = {}
-        self.keys = Keys(config, variables)
+        self.keys = ModelKeys(config, variables)
         self.calibration = Calibration()
         self.name = ""
         self.target = Target(None, "none")
@@ -213,13 +213,13 @@ class Models:
         """What the policy says of a request of that count: by the model's window, else by the budget."""
         limits = self.limits()
         if limits is None:
-            return guard(count, Limits(budget), Uncertain.ALLOW)
+            return guard(count, GuardLimits(budget), Uncertain.ALLOW)
         return guard(count, limits, checked_uncertain(self._config.value("policy.uncertain")))
 
-    def _counted_for(self) -> Counted:
+    def _counted_for(self) -> CountedFor:
         target = self.target
         counter = "server" if target.counts_on_server else target.tokenizer or "none"
-        return Counted(counter, target.model, target.endpoint or "")
+        return CountedFor(counter, target.model, target.endpoint or "")
 
     def _counted(self, what: tuple[str, str], count: Callable[[], TokenCount]) -> TokenCount:
         key = (self.target, *what)
@@ -244,7 +244,7 @@ class Models:
         if where is not None:
             raise KeyNotSent(f"the key {where} of {self.name} is not set: {how}.", model=self.name)
 
-    def limits(self) -> Limits | None:
+    def limits(self) -> GuardLimits | None:
         """What a request to the current model must keep to; None if its window is not known."""
         said = self._config.server_said(self.name) if self.name else ModelLimits()
         if self.target.endpoint is not None:
@@ -256,7 +256,7 @@ class Models:
             server=said,
             corrections=self._config.catalog_limits(),
         )
-        return None if figures.context_window is None else Limits.of_model(figures)
+        return None if figures.context_window is None else GuardLimits.of_model(figures)
 
     def close(self) -> None:
         if self._provider is not None:
@@ -326,18 +326,18 @@ class CurrentCounter:
         return sum(self._models.count_text(message.counted_text).value for message in item.messages)
 
 
-class Keys:
+class ModelKeys:
     """The keys of the configured models: from the environment or the keyring, and from nowhere else."""
 
     def __init__(self, config: Config, variables: Mapping[str, str]) -> None:
         self._config, self._variables = config, variables
-        self._found: dict[tuple[str, str], Key | None] = {}
+        self._found: dict[tuple[str, str], ApiKey | None] = {}
         for name in config.names("models"):
             variable = config.value(("models", name, "key_env"))
             if variable is not None:
                 self._look_up("key_env", str(variable))
 
-    def of(self, connection: Connection) -> Key | None:
+    def of(self, connection: Connection) -> ApiKey | None:
         """The key of a model, None if it needs none. Raises :class:`KeyNotSent`, ``InvalidTarget``.
 
         A folder that somebody else wrote must not send a key of this user to a server of its choice.
@@ -377,10 +377,10 @@ class Keys:
         """The variables without those that hold a key."""
         return {name: value for name, value in variables.items() if self.hidden_in(value) == value}
 
-    def _look_up(self, kind: str, where: str) -> Key | None:
+    def _look_up(self, kind: str, where: str) -> ApiKey | None:
         if (kind, where) not in self._found:
             value = self._variables.get(where) if kind == "key_env" else _from_keyring(where)
-            self._found[kind, where] = Key(value) if value and value.strip() else None
+            self._found[kind, where] = ApiKey(value) if value and value.strip() else None
         return self._found[kind, where]
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class OutputOffer:
     """``text`` is what the model is told, with the command; ``whole`` is the tokens its output had."""
 
     command: str
@@ -35,7 +35,7 @@ def has_output(ran: Ran) -> bool:
     return text is None or bool(text.replace(FULL_SCREEN, "").strip())
 
 
-def offer(ran: Ran, budget: int, tokenizer: Tokenizer, hide: Callable[[str], str]) -> Offer:
+def offer(ran: Ran, budget: int, tokenizer: Tokenizer, hide: Callable[[str], str]) -> OutputOffer:
     """What is told of a command that has ended, its output cut to ``budget`` tokens.
 
     ``hide`` takes out what no model is to see.
@@ -43,13 +43,13 @@ def offer(ran: Ran, budget: int, tokenizer: Tokenizer, hide: Callable[[str], str
     text = readable(ran.output)
     if text is None:
         said = f"[{ran.output.size:,} bytes that are not text]"
-        return Offer(ran.command, _told(hide(ran.command), said, ran.status), 0, 0, binary=True)
+        return OutputOffer(ran.command, _told(hide(ran.command), said, ran.status), 0, 0, binary=True)
     from tokenbox.content.lenses.lines import ends_tokens  # noqa: PLC0415  # not before the first prompt
 
     text = hide(text).strip("\n")
     whole = tokenizer.count(text)
     kept = ends_tokens(text, budget, tokenizer)
-    return Offer(
+    return OutputOffer(
         ran.command,
         _told(hide(ran.command), kept if text else "[no output]", ran.status),
         whole,

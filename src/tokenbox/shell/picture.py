@@ -6,34 +6,34 @@ from typing import TYPE_CHECKING, Final
 
 from tokenbox.engine.box import largest_remainder
 from tokenbox.render.lines import UNICODE, Line, Span, Style
-from tokenbox.shell.context import Kind
+from tokenbox.shell.context import ContextKind
 from tokenbox.shell.screen import percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tokenbox.providers.counting import TokenCount
-    from tokenbox.shell.context import Item
+    from tokenbox.shell.context import ContextRow
 
 FULL: Final = 80  # percent from which on a person is warned
 _STYLES: Final = {
-    Kind.SYSTEM: Style.CRITICAL,
-    Kind.PROJECT: Style.CRITICAL,
-    Kind.MEMORY: Style.CRITICAL,
-    Kind.SUMMARY: Style.COMPRESSED,
-    Kind.TOOLS: Style.TRUNCATED,
-    Kind.USER: Style.KEPT,
-    Kind.ASSISTANT: Style.EXPANDED,
-    Kind.TOOL: Style.COMPRESSED,
-    Kind.OFFER: Style.TRUNCATED,
-    Kind.TEMPLATE: Style.CRITICAL,
+    ContextKind.SYSTEM: Style.CRITICAL,
+    ContextKind.PROJECT: Style.CRITICAL,
+    ContextKind.MEMORY: Style.CRITICAL,
+    ContextKind.SUMMARY: Style.COMPRESSED,
+    ContextKind.TOOLS: Style.TRUNCATED,
+    ContextKind.USER: Style.KEPT,
+    ContextKind.ASSISTANT: Style.EXPANDED,
+    ContextKind.TOOL: Style.COMPRESSED,
+    ContextKind.OFFER: Style.TRUNCATED,
+    ContextKind.TEMPLATE: Style.CRITICAL,
 }
 _MOST: Final = 100
 
 
-def picture(items: Sequence[Item], total: TokenCount, budget: int, width: int) -> list[Line]:
+def picture(items: Sequence[ContextRow], total: TokenCount, budget: int, width: int) -> list[Line]:
     """The lines, none wider than ``width`` columns."""
-    sizes: dict[Kind, int] = {}
+    sizes: dict[ContextKind, int] = {}
     for item in items:
         sizes[item.kind] = sizes.get(item.kind, 0) + max(0, item.tokens)
     scale = max(budget, total.value, 1)

@@ -17,13 +17,12 @@ if TYPE_CHECKING:
 
     from tokenbox.ledger import Totals
     from tokenbox.providers.counting import TokenCount
-    from tokenbox.store.sessions import Session as StoredSession
-    from tokenbox.store.sessions import SessionInfo
+    from tokenbox.store.sessions import SessionInfo, StoredSession
     from tokenbox.store.stores import Store
 
 
 @dataclass(slots=True, eq=False)
-class Record:
+class SessionRecord:
     """The session in the store. ``open_store`` None: nothing is kept.
 
     A session is stored from its first message on. If the store fails, that is told once and the session goes
@@ -155,9 +154,9 @@ class Record:
     def spent(self) -> Totals:
         """What this session has cost, with the calls that another shell made in it."""
         if self._session is not None and self.kept:
-            from tokenbox.store.calls import Span  # noqa: PLC0415  # the store is imported when it is used
+            from tokenbox.store.calls import CallSpan  # noqa: PLC0415  # the store is imported when it is used
 
-            span = Span(session=self._session.info.id)
+            span = CallSpan(session=self._session.info.id)
             self._write(lambda: [self.ledger.record(call) for call in self.store.calls.each(span)])  # type: ignore[func-returns-value]
         return self.ledger.total
 
@@ -165,11 +164,11 @@ class Record:
         """What all calls of this day (UTC) have cost, of whatever session."""
         if not self.kept:
             return self.ledger.total
-        from tokenbox.store.calls import Span  # noqa: PLC0415  # the store is imported when it is used
+        from tokenbox.store.calls import CallSpan  # noqa: PLC0415  # the store is imported when it is used
 
         midnight = self.now().astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         found: list[Totals] = []
-        self._write(lambda: found.append(self.store.calls.totals(Span(since=midnight))))
+        self._write(lambda: found.append(self.store.calls.totals(CallSpan(since=midnight))))
         return found[0] if found else self.ledger.total
 
     def close(self) -> None:

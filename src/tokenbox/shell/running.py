@@ -48,7 +48,7 @@ _NOT_FOUND, _SIGNALLED = 127, 128
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WorkingPlace:
     """Where commands run: the folder, the exported variables, and the status of the command before."""
 
     folder: str
@@ -76,7 +76,7 @@ class Ran:
 
     command: str
     output: Capture
-    place: Place
+    place: WorkingPlace
     seconds: float
     typed: bytes = b""
 
@@ -114,7 +114,9 @@ _BUILTINS: Final = frozenset(
 )
 
 
-def run(command: str, place: Place, show: Callable[[bytes], None], keyboard: Keyboard | None = None) -> Ran:
+def run(
+    command: str, place: WorkingPlace, show: Callable[[bytes], None], keyboard: Keyboard | None = None
+) -> Ran:
     """Run ``command`` and hand its output, both streams in order, to ``show`` as it comes.
 
     Never raises for what the command does: a status is a status. An interrupt (Ctrl-C) is passed to the
@@ -173,20 +175,20 @@ def _terminal() -> tuple[int, int]:
     return pty.openpty()
 
 
-def _shell(place: Place) -> str:
+def _shell(place: WorkingPlace) -> str:
     """The user's shell if it is of the family of sh, else sh."""
     shell = place.variables.get("SHELL", "")
     return shell if os.path.basename(shell) in _POSIX_SHELLS and os.access(shell, os.X_OK) else "/bin/sh"  # noqa: PTH119
 
 
-def _impossible(command: str, place: Place, show: Callable[[bytes], None], said: str) -> Ran:
+def _impossible(command: str, place: WorkingPlace, show: Callable[[bytes], None], said: str) -> Ran:
     output = Capture()
     output.add(said.encode("utf-8", "replace"))
     show(said.encode("utf-8", "replace"))
     return Ran(command, output, replace(place, status=_NOT_FOUND), 0.0)
 
 
-def _reported(report: bytes, before: Place) -> Place:
+def _reported(report: bytes, before: WorkingPlace) -> WorkingPlace:
     """Where the command ended, if it said so: ``exec`` and a kill leave no report."""
     fields = report.split(b"\x00")
     if len(fields) < 2 or fields[-1] or not fields[0]:  # noqa: PLR2004  # the folder, and an end behind the last
@@ -194,7 +196,7 @@ def _reported(report: bytes, before: Place) -> Place:
     variables = dict(os.fsdecode(item).split("=", 1) for item in fields[1:-1] if b"=" in item)
     kept = {name: value for name, value in variables.items() if name not in _OURS}
     kept |= {name: before.variables[name] for name in _OURS if name in before.variables}
-    return Place(os.fsdecode(fields[0]), kept)
+    return WorkingPlace(os.fsdecode(fields[0]), kept)
 
 
 class _Pump:

@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Final
 from tokenbox import tokenizers
 from tokenbox.errors import TokenboxError
 from tokenbox.shell import proposals
-from tokenbox.shell.offers import Offer, offer
+from tokenbox.shell.offers import OutputOffer, offer
 from tokenbox.shell.screen import cost_text, figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tokenbox.config import Config
-    from tokenbox.engine.window import Step
+    from tokenbox.engine.window import WindowStep
     from tokenbox.ledger import Call
     from tokenbox.proof.evidence import Evidence
     from tokenbox.shell.context import Context
     from tokenbox.shell.mcp_tools import McpTools
     from tokenbox.shell.memory import Memory
     from tokenbox.shell.models import Models
-    from tokenbox.shell.record import Record
-    from tokenbox.shell.running import Place, Ran
+    from tokenbox.shell.record import SessionRecord
+    from tokenbox.shell.running import Ran, WorkingPlace
     from tokenbox.shell.screen import Screen
-    from tokenbox.shell.settings import Settings, Template
+    from tokenbox.shell.settings import PromptTemplate, ShellSettings
     from tokenbox.tokenizers.protocol import Tokenizer
 
 # How often an output is cut again where the model's count is more than the local one.
@@ -38,19 +38,19 @@ class Session:
 
     screen: Screen
     config: Config
-    settings: Settings
+    settings: ShellSettings
     models: Models
     context: Context
-    record: Record
-    place: Place
+    record: SessionRecord
+    place: WorkingPlace
     memory: Memory
     mcp: McpTools
-    template: Template
+    template: PromptTemplate
     new_id: Callable[[], str]
     wanted_budget: int
     wait: Callable[[float], object]
     proposals_on: bool = False
-    evictions: list[Step] = field(default_factory=list)  # since the last call
+    evictions: list[WindowStep] = field(default_factory=list)  # since the last call
     last_call: Evidence | None = None
     ended: bool = False
     answered: Call | None = None  # the last call, as long as the context is what it left
@@ -59,7 +59,7 @@ class Session:
     begun: str = ""  # what the next prompt has in it already
     approved: set[str] = field(default_factory=set)
 
-    def offered(self, ran: Ran) -> Offer:
+    def offered(self, ran: Ran) -> OutputOffer:
         """The output of a command, as a model is told of it.
 
         It is cut by the local tokenizer; where the model counts more, it is cut again until it fits.
@@ -111,7 +111,7 @@ class Session:
         except TokenboxError:
             return tokenizers.get("chars4")
 
-    def told(self, made: Offer) -> str:
+    def told(self, made: OutputOffer) -> str:
         size = figure(self.models.count_text(made.text))
         if made.binary:
             return f"the output is not text; only its size is on offer, {size} tokens"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ShellSettings:
     """``output_tokens``: what an output may take of the context. ``allow``: what the model may run unasked.
 
     ``problems``: what a person should be told of.
@@ -39,7 +39,7 @@ class Settings:
     problems: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, config: Config) -> Settings:
+    def of(cls, config: Config) -> ShellSettings:
         def value(name: str) -> object:
             return config.value(f"shell.{name}")
 
@@ -78,7 +78,7 @@ _FIELD: Final = re.compile(r"\{([^{}]*)\}")
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class PromptTemplate:
     """A prompt with fields in braces; an estimate among its figures has a ``~``."""
 
     text: str = DEFAULT_TEMPLATE

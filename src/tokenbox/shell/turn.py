@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from tokenbox.caching import low_water
 from tokenbox.conversation.limits import overflow
 from tokenbox.conversation.low_water import AUTO
-from tokenbox.engine.window import Action
+from tokenbox.engine.window import WindowAction
 from tokenbox.errors import TokenboxError
 from tokenbox.ledger import UNKNOWN_USAGE, Call, Category, Outcome, Prediction, Usage, cap_at_dollars
 from tokenbox.providers.errors import (
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from tokenbox.catalog import Price
     from tokenbox.content.message import ToolCall
     from tokenbox.conversation import Enforced, Evicted
-    from tokenbox.engine.window import Step
+    from tokenbox.engine.window import WindowStep
     from tokenbox.policy import Verdict
     from tokenbox.providers.counting import TokenCount
     from tokenbox.providers.events import ChatAnswer
-    from tokenbox.shell.models import Keys
-    from tokenbox.shell.offers import Offer
+    from tokenbox.shell.models import ModelKeys
+    from tokenbox.shell.offers import OutputOffer
     from tokenbox.shell.session import Session
 
 # A model that calls tools this often for one question goes in circles.
@@ -110,7 +110,7 @@ def prepare(session: Session) -> None:
     fit_window(session)
 
 
-def answer_to(session: Session, question: int, offers: Sequence[Offer]) -> None:
+def answer_to(session: Session, question: int, offers: Sequence[OutputOffer]) -> None:
     """Send the request that ends with ``question``, and go on until the model has answered."""
     context, session.answered = session.context, None
     try:
@@ -227,7 +227,7 @@ def evict(session: Session) -> Enforced:
         if evicted.turns:
             left = "exchange" if evicted.turns == 1 else f"{evicted.turns} exchanges"
         messages = plural(len(evicted.numbers), "message")
-        why = next(step.why for step in enforced.steps if step.action is Action.EVICT)
+        why = next(step.why for step in enforced.steps if step.action is WindowAction.EVICT)
         session.screen.notice(
             f"[evicted the oldest {left} ({messages}): {why}; "
             f"now {figure(session.context.total())} of {of_budget}]"
@@ -242,9 +242,12 @@ def evict(session: Session) -> Enforced:
     return enforced
 
 
-def report_shortened(session: Session, steps: Sequence[Step]) -> None:
+def report_shortened(session: Session, steps: Sequence[WindowStep]) -> None:
     """Say how many results are shown shorter from now on."""
-    for action, said in ((Action.MASK, "are one line now"), (Action.CUT, "keep their head and tail")):
+    for action, said in (
+        (WindowAction.MASK, "are one line now"),
+        (WindowAction.CUT, "keep their head and tail"),
+    ):
         numbers = {number for step in steps if step.action is action for number in step.messages}
         if numbers:
             results = plural(len(numbers), "tool result")
@@ -407,7 +410,7 @@ def call_once(
 class Hidden:
     """Shows a text as it comes, without keys: a server may repeat the one it was given, in any pieces."""
 
-    def __init__(self, keys: Keys, show: Callable[[str], object]) -> None:
+    def __init__(self, keys: ModelKeys, show: Callable[[str], object]) -> None:
         self._keys, self._show = keys, show
         self._held = ""
 

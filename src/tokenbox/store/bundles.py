@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from tokenbox.proof.evidence import Evidence
     from tokenbox.proof.manifest import Manifest
     from tokenbox.proof.signing import PublicKey, SigningKey
-    from tokenbox.proof.verify import Files
+    from tokenbox.proof.verify import BundleFiles
 
 FOLDER = Path(".tokenbox", "proof")
 # Bundles that are being written, in a folder of their own so that cleaning up after a kill is cheap.
@@ -376,7 +376,7 @@ def open_archive(path: str | os.PathLike[str]) -> ArchiveFiles:
     return archive
 
 
-def open_bundle(path: str | os.PathLike[str]) -> tuple[Files, str]:
+def open_bundle(path: str | os.PathLike[str]) -> tuple[BundleFiles, str]:
     """The bundle in a folder or archive anywhere, and the id it should have: its folder's name, or its own.
 
     Raises :class:`BundleInvalid`.

@@ -45,7 +45,7 @@ SUMMED = {
 }
 
 
-class By(StrEnum):
+class CallField(StrEnum):
     """What calls can be told apart by. A day is one of UTC, as on the bills of providers."""
 
     MODEL = "model"
@@ -55,11 +55,11 @@ class By(StrEnum):
     SESSION = "session"
 
 
-EXPRESSIONS = {**{by: by.value for by in By}, By.DAY: "substr(started, 1, 10)"}
+EXPRESSIONS = {**{by: by.value for by in CallField}, CallField.DAY: "substr(started, 1, 10)"}
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class CallSpan:
     """Which calls: those that started from ``since`` until before ``until``, of one project or session."""
 
     since: datetime | None = None
@@ -80,12 +80,12 @@ class Span:
         return " AND ".join(part[0] for part in parts) or "1 = 1", {name: value for _, name, value in parts}
 
 
-EVERYTHING = Span()
+EVERYTHING = CallSpan()
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """The totals of the calls that share ``key``: a value per :class:`By` asked for, None for none."""
+class CallTotals:
+    """The totals of the calls that share ``key``: a value per :class:`CallField` asked for, None for none."""
 
     key: tuple[str | None, ...]
     totals: Totals
@@ -115,7 +115,7 @@ class Calls:
             )
         return _call(rows[0]) if rows else None
 
-    def rows(self, by: Sequence[By] = (), span: Span = EVERYTHING) -> list[Row]:
+    def rows(self, by: Sequence[CallField] = (), span: CallSpan = EVERYTHING) -> list[CallTotals]:
         """The totals of each group of calls, in the order of their keys, what has none last."""
         keys = [EXPRESSIONS[one] for one in by]
         condition, values = span.condition()
@@ -125,13 +125,13 @@ class Calls:
                 + (f" GROUP BY {', '.join(keys)}" if keys else ""),
                 values,
             )
-        rows = [Row(tuple(row[: len(keys)]), _totals(row[len(keys) :])) for row in found]
+        rows = [CallTotals(tuple(row[: len(keys)]), _totals(row[len(keys) :])) for row in found]
         return sorted(rows, key=lambda row: [(part is None, part or "") for part in row.key])
 
-    def totals(self, span: Span = EVERYTHING) -> Totals:
+    def totals(self, span: CallSpan = EVERYTHING) -> Totals:
         return total(row.totals for row in self.rows(span=span))
 
-    def each(self, span: Span = EVERYTHING) -> Iterator[Call]:
+    def each(self, span: CallSpan = EVERYTHING) -> Iterator[Call]:
         """Every call, in the order of starting. What is written meanwhile may be among them."""
         condition, values = span.condition()
         statement = (

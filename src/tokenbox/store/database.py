@@ -1,7 +1,7 @@
 """A database as the store uses it: transactions of plain SQL with named parameters (``:name``).
 
-SQLite and PostgreSQL read the same statements, and differ in the few words of :class:`Dialect`. Every failure
-is a :class:`~tokenbox.store.errors.StoreError`, and a transaction that fails has changed nothing.
+SQLite and PostgreSQL read the same statements, and differ in the few words of :class:`SqlDialect`. Every
+failure is a :class:`~tokenbox.store.errors.StoreError`, and a transaction that fails has changed nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class SqlDialect:
     """``text``: a column type that is compared byte by byte. ``money``: one that keeps a Decimal exactly.
 
     ``money_sum`` is the aggregate that adds such up exactly.
@@ -31,7 +31,7 @@ class Dialect:
 class Transaction(Protocol):
     """Statements that all happen or none."""
 
-    dialect: Dialect
+    dialect: SqlDialect
 
     def rows(self, statement: str, values: Mapping[str, Value] = ...) -> Sequence[Sequence[Any]]:
         """What a query finds."""

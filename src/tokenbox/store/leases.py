@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenbox.ledger.quota import Level, Take
+from tokenbox.ledger.quota import QuotaLevel, Take
 from tokenbox.store.quotas import QuotaExceeded, QuotaStoreError
 
 if TYPE_CHECKING:
@@ -58,9 +58,9 @@ class Lease:
         return self.held - self.used - self.open
 
     @property
-    def left(self) -> Level:
+    def left(self) -> QuotaLevel:
         """What is left for everybody, as far as this process knows."""
-        return Level(self.bucket, self.level - max(0, self.free))
+        return QuotaLevel(self.bucket, self.level - max(0, self.free))
 
     @property
     def is_asked(self) -> bool:
@@ -115,7 +115,7 @@ class LeasedQuotas:
         self._away_until = float("-inf")
         self._returning: asyncio.Task[None] | None = None
 
-    async def take(self, reservation: str, takes: Sequence[Take]) -> list[Level]:
+    async def take(self, reservation: str, takes: Sequence[Take]) -> list[QuotaLevel]:
         """Take all or none. Raises :class:`QuotaExceeded` and :class:`QuotaStoreError`."""
         if self._returning is None:
             self._returning = asyncio.get_running_loop().create_task(self._return_what_is_idle())
@@ -147,10 +147,10 @@ class LeasedQuotas:
                 with suppress(QuotaStoreError, QuotaExceeded):  # then within a second
                     await self._asked(lease, self._shrink(lease))
 
-    async def hold(self, lease: str, take: Take, *, check: bool = True) -> Level:
+    async def hold(self, lease: str, take: Take, *, check: bool = True) -> QuotaLevel:
         return await self._store.hold(lease, take, check=check)
 
-    async def levels(self, buckets: Sequence[Bucket]) -> list[Level]:
+    async def levels(self, buckets: Sequence[Bucket]) -> list[QuotaLevel]:
         return await self._store.levels(buckets)
 
     async def ping(self) -> None:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.errors import MissingExtra
-from tokenbox.store.database import Dialect
+from tokenbox.store.database import SqlDialect
 from tokenbox.store.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 
 try:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     _Scope = AbstractContextManager["PostgreSQLTransaction"]
 
-DIALECT = Dialect(text='TEXT COLLATE "C"', money="NUMERIC", money_sum="SUM")
+DIALECT = SqlDialect(text='TEXT COLLATE "C"', money="NUMERIC", money_sum="SUM")
 CONNECTIONS = 4
 # Any number will do, if nobody else locks it: the first bytes of SHA-256("tokenbox").
 MIGRATION_LOCK = 0xDD04699F

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from tokenbox.ledger.call import time_text
-from tokenbox.ledger.quota import Level
+from tokenbox.ledger.quota import QuotaLevel
 from tokenbox.store.errors import StoreError
 from tokenbox.store.threads import StoreThreads
 
@@ -52,7 +52,7 @@ class QuotaExceeded(StoreError):
 
     code = "quota_exceeded"
 
-    def __init__(self, level: Level, amount: int) -> None:
+    def __init__(self, level: QuotaLevel, amount: int) -> None:
         self.level, self.amount = level, amount
         quota = level.bucket.quota
         super().__init__(
@@ -66,7 +66,7 @@ class QuotaExceeded(StoreError):
 class QuotaStore(Protocol):
     """Levels that processes share. ``reservation`` names what a request took; it is settled once at most."""
 
-    async def take(self, reservation: str, takes: Sequence[Take]) -> list[Level]:
+    async def take(self, reservation: str, takes: Sequence[Take]) -> list[QuotaLevel]:
         """Take all or none. Raises :class:`QuotaExceeded` and :class:`QuotaStoreError`."""
         ...
 
@@ -74,14 +74,14 @@ class QuotaStore(Protocol):
         """Set what was taken to what was used. A second time, or of a reservation never made: nothing."""
         ...
 
-    async def hold(self, reservation: str, take: Take, *, check: bool = True) -> Level:
+    async def hold(self, reservation: str, take: Take, *, check: bool = True) -> QuotaLevel:
         """Set what a reservation has of a bucket, whatever it had; ``check``: not over the quota's limit.
 
         A second time it does nothing. Raises :class:`QuotaExceeded` and :class:`QuotaStoreError`.
         """
         ...
 
-    async def levels(self, buckets: Sequence[Bucket]) -> list[Level]: ...
+    async def levels(self, buckets: Sequence[Bucket]) -> list[QuotaLevel]: ...
 
     async def ping(self) -> None:
         """Raises :class:`QuotaStoreError` if the store does not answer."""
@@ -97,7 +97,7 @@ class SqlQuotas:
         self._database = database
         self._threads = StoreThreads() if threads is None else threads
 
-    async def take(self, reservation: str, takes: Sequence[Take]) -> list[Level]:
+    async def take(self, reservation: str, takes: Sequence[Take]) -> list[QuotaLevel]:
         return await self._asked(
             self.take_now, reservation, takes, undo=lambda: self.settle_now(reservation, ())
         )
@@ -105,10 +105,10 @@ class SqlQuotas:
     async def settle(self, reservation: str, takes: Sequence[Take]) -> None:
         await self._asked(self.settle_now, reservation, takes)
 
-    async def hold(self, reservation: str, take: Take, *, check: bool = True) -> Level:
+    async def hold(self, reservation: str, take: Take, *, check: bool = True) -> QuotaLevel:
         return await self._asked(self.hold_now, reservation, take, check)
 
-    async def levels(self, buckets: Sequence[Bucket]) -> list[Level]:
+    async def levels(self, buckets: Sequence[Bucket]) -> list[QuotaLevel]:
         return await self._asked(self.levels_now, buckets)
 
     async def ping(self) -> None:
@@ -117,7 +117,7 @@ class SqlQuotas:
     async def close(self) -> None:
         """Whatever opened the database closes it."""
 
-    def take_now(self, reservation: str, takes: Sequence[Take]) -> list[Level]:
+    def take_now(self, reservation: str, takes: Sequence[Take]) -> list[QuotaLevel]:
         # Always in the same order, so that no two transactions wait for each other.
         ordered = sorted(takes, key=lambda take: take.bucket.name)
         with self._database.writing() as transaction:
@@ -134,7 +134,7 @@ class SqlQuotas:
                     difference = used.get(bucket, 0) - amount
                     transaction.change(_GIVE_BACK, {"bucket": bucket, "difference": difference})
 
-    def hold_now(self, reservation: str, take: Take, check: bool = True) -> Level:  # noqa: FBT001, FBT002  # through a thread
+    def hold_now(self, reservation: str, take: Take, check: bool = True) -> QuotaLevel:  # noqa: FBT001, FBT002  # through a thread
         bucket = take.bucket
         named = {"reservation": reservation, "bucket": bucket.name}
         with self._database.writing() as transaction:
@@ -151,7 +151,7 @@ class SqlQuotas:
                 transaction.change(_HOLD, {**named, "amount": take.amount})
             return self._level(transaction, bucket)
 
-    def levels_now(self, buckets: Sequence[Bucket]) -> list[Level]:
+    def levels_now(self, buckets: Sequence[Bucket]) -> list[QuotaLevel]:
         with self._database.reading() as transaction:
             return [self._level(transaction, bucket) for bucket in buckets]
 
@@ -167,7 +167,7 @@ class SqlQuotas:
                 "DELETE FROM tokenbox_quota_levels WHERE ends < :moment", {"moment": moment}
             )
 
-    def _take(self, transaction: Transaction, reservation: str, take: Take) -> Level:
+    def _take(self, transaction: Transaction, reservation: str, take: Take) -> QuotaLevel:
         bucket = take.bucket
         transaction.change(_OPEN, {"bucket": bucket.name, "ends": time_text(bucket.ends)})
         taken = {"bucket": bucket.name, "amount": take.amount, "limit": bucket.quota.limit}
@@ -179,9 +179,9 @@ class SqlQuotas:
         return self._level(transaction, bucket)
 
     @staticmethod
-    def _level(transaction: Transaction, bucket: Bucket) -> Level:
+    def _level(transaction: Transaction, bucket: Bucket) -> QuotaLevel:
         rows = transaction.rows(_USED, {"bucket": bucket.name})
-        return Level(bucket, int(rows[0][0]) if rows else 0)
+        return QuotaLevel(bucket, int(rows[0][0]) if rows else 0)
 
     async def _asked(
         self,

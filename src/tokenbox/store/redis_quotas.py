@@ -11,7 +11,7 @@ from tokenbox.store.quotas import QuotaExceeded, QuotaStoreError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
-    from tokenbox.ledger.quota import Bucket, Level, Take
+    from tokenbox.ledger.quota import Bucket, QuotaLevel, Take
 
 _PREFIX = "tokenbox:quota:"
 # Questions at a time: each has a connection of its own, which the pool keeps. Others wait their turn, and no
@@ -107,8 +107,8 @@ class RedisQuotas:
         self._settle = self._redis.register_script(_SETTLE)
         self._hold = self._redis.register_script(_HOLD)
 
-    async def take(self, reservation: str, takes: Sequence[Take]) -> list[Level]:
-        from tokenbox.ledger.quota import Level  # noqa: PLC0415
+    async def take(self, reservation: str, takes: Sequence[Take]) -> list[QuotaLevel]:
+        from tokenbox.ledger.quota import QuotaLevel  # noqa: PLC0415
 
         ordered = sorted(takes, key=lambda take: take.bucket.name)
         keys = [self._reservation(reservation), *(self._key(take.bucket) for take in ordered)]
@@ -118,32 +118,32 @@ class RedisQuotas:
         answer = await self._asked(lambda: self._take(keys=keys, args=arguments))
         if answer[0]:
             take = ordered[int(answer[1])]
-            raise QuotaExceeded(Level(take.bucket, int(answer[2])), take.amount)
-        return [Level(take.bucket, int(used)) for take, used in zip(ordered, answer[1:], strict=True)]
+            raise QuotaExceeded(QuotaLevel(take.bucket, int(answer[2])), take.amount)
+        return [QuotaLevel(take.bucket, int(used)) for take, used in zip(ordered, answer[1:], strict=True)]
 
     async def settle(self, reservation: str, takes: Sequence[Take]) -> None:
         ordered = sorted(takes, key=lambda take: take.bucket.name)
         keys = [self._reservation(reservation), *(self._key(take.bucket) for take in ordered)]
         await self._asked(lambda: self._settle(keys=keys, args=[take.amount for take in ordered]))
 
-    async def hold(self, reservation: str, take: Take, *, check: bool = True) -> Level:
-        from tokenbox.ledger.quota import Level  # noqa: PLC0415
+    async def hold(self, reservation: str, take: Take, *, check: bool = True) -> QuotaLevel:
+        from tokenbox.ledger.quota import QuotaLevel  # noqa: PLC0415
 
         bucket = take.bucket
         keys = [self._reservation(reservation), self._key(bucket)]
         arguments = [take.amount, bucket.quota.limit if check else -1, self._forgotten(bucket)]
         answer = await self._asked(lambda: self._hold(keys=keys, args=arguments))
         if answer[0]:
-            raise QuotaExceeded(Level(bucket, int(answer[1])), take.amount)
-        return Level(bucket, int(answer[1]))
+            raise QuotaExceeded(QuotaLevel(bucket, int(answer[1])), take.amount)
+        return QuotaLevel(bucket, int(answer[1]))
 
-    async def levels(self, buckets: Sequence[Bucket]) -> list[Level]:
-        from tokenbox.ledger.quota import Level  # noqa: PLC0415
+    async def levels(self, buckets: Sequence[Bucket]) -> list[QuotaLevel]:
+        from tokenbox.ledger.quota import QuotaLevel  # noqa: PLC0415
 
         if not buckets:
             return []
         used = await self._asked(lambda: self._redis.mget([self._key(bucket) for bucket in buckets]))
-        return [Level(bucket, int(value or 0)) for bucket, value in zip(buckets, used, strict=True)]
+        return [QuotaLevel(bucket, int(value or 0)) for bucket, value in zip(buckets, used, strict=True)]
 
     async def ping(self) -> None:
         await self._asked(self._redis.ping)

@@ -80,7 +80,7 @@ class Sessions:
         project: str | None = None,
         settings: Mapping[str, object] | None = None,
         turns: Sequence[Turn] = (),
-    ) -> Session:
+    ) -> StoredSession:
         """A new session of a name that no other has. ``turns``: what it begins with, all or nothing."""
         verify_name(name)
         info = SessionInfo(session_id, name, at, at, model, project, dict(settings or {}))
@@ -94,7 +94,7 @@ class Sessions:
                 raise _taken(name)
             for position, turn in enumerate(turns):
                 _append(transaction, session_id, position, turn)
-        return Session(self._database, replace(info, turns=len(turns)))
+        return StoredSession(self._database, replace(info, turns=len(turns)))
 
     def find(self, name: str) -> SessionInfo:
         """The session of that name or id, or the only one whose name or id begins so."""
@@ -125,9 +125,9 @@ class Sessions:
             names=names,
         )
 
-    def open(self, name: str) -> Session:
+    def open(self, name: str) -> StoredSession:
         """Go on with the session that :meth:`find` finds."""
-        return Session(self._database, self.find(name))
+        return StoredSession(self._database, self.find(name))
 
     def list(self, project: str | None = None) -> list[SessionInfo]:
         """All sessions, or those of a project; what was used last comes first."""
@@ -148,7 +148,7 @@ class Sessions:
             transaction.change("DELETE FROM tokenbox_sessions WHERE id = :id", {"id": info.id})
         return info
 
-    def load(self, record: object, session_id: str, name: str | None, at: datetime) -> Session:
+    def load(self, record: object, session_id: str, name: str | None, at: datetime) -> StoredSession:
         """A new session from what :meth:`Session.saved` gave, under its own name or another."""
         if not isinstance(record, dict) or record.get(SAVED) != SAVED_VERSION:
             raise InvalidSession("this is not a saved session: a JSON object with tokenbox_session: 1 is.")
@@ -170,7 +170,7 @@ class Sessions:
         )
 
 
-class Session:
+class StoredSession:
     """A session that goes on. Two processes cannot go on with the same: the later one is told so."""
 
     def __init__(self, database: Database, info: SessionInfo) -> None:

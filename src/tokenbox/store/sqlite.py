@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.ledger.money import EXACT, ZERO, money, money_text
-from tokenbox.store.database import Dialect
+from tokenbox.store.database import SqlDialect
 from tokenbox.store.errors import (
     NotAStore,
     StoreBusy,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from tokenbox.store.database import Value
 
-DIALECT = Dialect(text="TEXT", money="TEXT", money_sum="decimal_sum")
+DIALECT = SqlDialect(text="TEXT", money="TEXT", money_sum="decimal_sum")
 RETRY_SECONDS = 0.01
 
 HELD = "another process holds it. Try again, or end that process."

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class Role(Enum):
+class DocumentRole(Enum):
     """Whether a document defines what others use, only uses it, or neither."""
 
     SOURCE = "source"
@@ -26,11 +26,11 @@ class Document(NamedTuple):
     path: str
     data: bytes
     percent: int = 100
-    role: Role = Role.SOURCE
+    role: DocumentRole = DocumentRole.SOURCE
     defines: Sequence[bytes] | None = None
 
 
-class Span(NamedTuple):
+class PieceSpan(NamedTuple):
     """A piece of a document.
 
     Bytes ``start`` to ``end``, lines ``first`` to ``last`` (from 0, ``last``

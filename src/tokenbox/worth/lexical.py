@@ -29,7 +29,7 @@ WINDOW = 1600
 """Bytes that count as one text: about 40 lines."""
 
 
-class Field(NamedTuple):
+class FieldWeights(NamedTuple):
     """The parameters of BM25F in hundredths: saturation, length normalization, weights of the fields."""
 
     k1: int = 180
@@ -39,8 +39,8 @@ class Field(NamedTuple):
     body: int = 100
 
 
-PIECE = Field()
-FILE = Field(k1=400, b=80, name=0, path=400, body=100)
+PIECE = FieldWeights()
+FILE = FieldWeights(k1=400, b=80, name=0, path=400, body=100)
 
 # All bytes that part identifiers, as blanks.
 _PARTED = bytes(
@@ -154,7 +154,7 @@ class Lexical:
         path: Mapping[int, int],
         size: int,
         average: int,
-        by: Field,
+        by: FieldWeights,
     ) -> int:
         """BM25F of one text of ``size`` bytes, where ``average`` bytes are usual."""
         norm = 100 - by.b + by.b * size // max(1, average)

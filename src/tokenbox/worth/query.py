@@ -66,7 +66,7 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NamedPath:
     """A path that the query names, or the end of one, with the lines that it names there."""
 
     path: str
@@ -79,7 +79,7 @@ class Query:
 
     text: str
     words: tuple[Word, ...]
-    places: tuple[Place, ...]
+    places: tuple[NamedPath, ...]
     symbols: dict[str, int]
 
 
@@ -149,7 +149,7 @@ def _is_compound(name: str) -> bool:
     return len(split(name)) > 1
 
 
-def _places(text: str) -> list[Place]:
+def _places(text: str) -> list[NamedPath]:
     places: dict[str, list[int]] = {}
     for match in _PATH.finditer(text):
         path = match[0].lstrip("./").rstrip(".")
@@ -159,4 +159,4 @@ def _places(text: str) -> list[Place]:
         lines = places.setdefault(path, [])
         if line and int(line[1]) not in lines:
             lines.append(int(line[1]))
-    return [Place(path, tuple(lines)) for path, lines in places.items()]
+    return [NamedPath(path, tuple(lines)) for path, lines in places.items()]

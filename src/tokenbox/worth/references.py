@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.worth.fixed import SCALE, log2
 from tokenbox.worth.lexical import identifiers, tokens
-from tokenbox.worth.query import Place, Word
+from tokenbox.worth.query import NamedPath, Word
 from tokenbox.worth.standing import defined_in
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _KEYWORD = re.compile(rb"[a-z]{1,3}\Z")
 
 
 def nearby(
-    query: Query, documents: Sequence[Document], focus: Sequence[bytes], places: Iterable[Place]
+    query: Query, documents: Sequence[Document], focus: Sequence[bytes], places: Iterable[NamedPath]
 ) -> Query:
     """The query, asking for what the texts in ``focus`` define and use as well, and for ``places``."""
     used: Counter[bytes] = Counter()
@@ -68,7 +68,7 @@ _TIE = 40
 _RARE = 3
 
 
-class Part(NamedTuple):
+class ReferencePart(NamedTuple):
     """A piece as references see it: its text, the names it defines, the prior of its document in percent."""
 
     text: bytes
@@ -94,7 +94,7 @@ def ties(mentioned: Mapping[bytes, int], documents: int) -> dict[bytes, int]:
 
 
 def referring(
-    parts: Sequence[Part], worths: Sequence[int], leading: int, tie: Mapping[bytes, int]
+    parts: Sequence[ReferencePart], worths: Sequence[int], leading: int, tie: Mapping[bytes, int]
 ) -> list[int]:
     """The worths, with that of what the best pieces refer to, and of what refers to them.
 

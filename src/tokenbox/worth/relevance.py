@@ -12,16 +12,16 @@ from collections import Counter, deque
 from typing import TYPE_CHECKING
 
 from tokenbox.characters import lower
-from tokenbox.worth.documents import Role
+from tokenbox.worth.documents import DocumentRole
 from tokenbox.worth.fixed import SCALE
 from tokenbox.worth.lexical import FILE, PIECE, WINDOW, Lexical, Match, identifiers
-from tokenbox.worth.references import Part, referring, ties
+from tokenbox.worth.references import ReferencePart, referring, ties
 from tokenbox.worth.standing import Standing, defined_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from tokenbox.worth.documents import Document, Span
+    from tokenbox.worth.documents import Document, PieceSpan
     from tokenbox.worth.query import Query
 
 # Percent of its document's match that a piece gets, and of the best match that what the query names gets.
@@ -135,7 +135,7 @@ class Relevance:
             score += self._best * PLACE // 100
         return score * self._percent(i) // 100 + self._documents[i].percent
 
-    def piece(self, i: int, span: Span) -> int:
+    def piece(self, i: int, span: PieceSpan) -> int:
         """What a piece of document ``i`` is worth."""
         names: Counter[int] = Counter()
         for name, times in ((span.names, 2), (span.within, 1)):
@@ -155,7 +155,7 @@ class Relevance:
                 score += self._best * LINE // 100
         return score * self._percent(i) // 100 + self._documents[i].percent
 
-    def pieces(self, pieces: Sequence[tuple[int, Span]]) -> list[int]:
+    def pieces(self, pieces: Sequence[tuple[int, PieceSpan]]) -> list[int]:
         """What each of these pieces is worth, given with the numbers of their documents, the best first.
 
         What the best refer to, and what refers to them, is worth more than it is alone.
@@ -170,11 +170,11 @@ class Relevance:
             leading += 1
         return referring(parts, worths, leading, self._ties)
 
-    def _part(self, i: int, span: Span) -> Part:
+    def _part(self, i: int, span: PieceSpan) -> ReferencePart:
         document = self._documents[i]
         text = document.data[span.start : span.end]
         names = [name.encode("utf-8", "surrogateescape") for name in span.names] or defined_in(text)
-        return Part(text, () if document.role is Role.OTHER else names, self._percent(i))
+        return ReferencePart(text, () if document.role is DocumentRole.OTHER else names, self._percent(i))
 
     def _match(self, i: int) -> Match:
         if i not in self._matches:

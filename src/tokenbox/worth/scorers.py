@@ -16,7 +16,7 @@ from tokenbox.worth.fixed import SCALE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tokenbox.worth.documents import Document, Span
+    from tokenbox.worth.documents import Document, PieceSpan
 
 GROUP = "tokenbox.scorers"
 
@@ -40,7 +40,7 @@ class Worth(Protocol):
 
     def document(self, i: int, /) -> int: ...
 
-    def pieces(self, pieces: Sequence[tuple[int, Span]], /) -> list[int]: ...
+    def pieces(self, pieces: Sequence[tuple[int, PieceSpan]], /) -> list[int]: ...
 
 
 class Scored:
@@ -58,7 +58,7 @@ class Scored:
     def document(self, i: int) -> int:
         return self._base.document(i)
 
-    def pieces(self, pieces: Sequence[tuple[int, Span]]) -> list[int]:
+    def pieces(self, pieces: Sequence[tuple[int, PieceSpan]]) -> list[int]:
         texts = []
         for i, span in pieces:
             path, data = self._documents[i].path, self._documents[i].data

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import re2
 
-from tokenbox.worth.documents import Role
+from tokenbox.worth.documents import DocumentRole
 from tokenbox.worth.fixed import SCALE, log2
 from tokenbox.worth.lexical import identifiers
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from tokenbox.worth.documents import Document, Span
+    from tokenbox.worth.documents import Document, PieceSpan
 
 _MODIFIERS = (
     rb"export|default|pub(?:\([a-z]+\))?|public|private|protected|internal|static|final|abstract|async|sealed|open"
@@ -57,11 +57,11 @@ class Standing:
             found = (identifiers(document.data) for document in documents)
         for document, known in zip(documents, found, strict=True):
             # A page that mentions a name does not use it.
-            names = [] if document.role is Role.OTHER else _defines(document)
-            if document.role is not Role.OTHER:
+            names = [] if document.role is DocumentRole.OTHER else _defines(document)
+            if document.role is not DocumentRole.OTHER:
                 mentioned.update(list(known))
                 # What tests define stands for nothing that they use.
-                defined.update(names if document.role is Role.SOURCE else ())
+                defined.update(names if document.role is DocumentRole.SOURCE else ())
             own.append(names)
         self.mentioned = mentioned
         """How many documents mention each name, pages left out."""
@@ -83,7 +83,7 @@ class Standing:
         found = sorted(map(self._name, names), reverse=True)[:_PARTS]
         return found[0] * _PARTS // 4 + sum(found) // 2 if found else 0
 
-    def piece(self, i: int, span: Span) -> int:
+    def piece(self, i: int, span: PieceSpan) -> int:
         """What a piece of document ``i`` is worth."""
         document = self._documents[i]
         best = max((self._name(name.encode("utf-8", "surrogateescape")) for name in span.names), default=0)
@@ -94,7 +94,7 @@ class Standing:
         score = best + enclosing // 8 + SCALE * 2 // (2 + span.first // 40) + self._files[i] // (4 * _PARTS)
         return score * document.percent // 100 + 1
 
-    def pieces(self, pieces: Sequence[tuple[int, Span]]) -> list[int]:
+    def pieces(self, pieces: Sequence[tuple[int, PieceSpan]]) -> list[int]:
         """What each of these pieces is worth, given with the numbers of their documents."""
         return [self.piece(i, span) for i, span in pieces]
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tokenbox.content.lenses.languages import Language
 
 
-class Role(Enum):
+class DefinitionRole(Enum):
     """What a definition is."""
 
     CONTAINER = auto()
@@ -45,7 +45,7 @@ class Definition:
     """A definition. ``first <= start < body <= last``: its comment, itself, its body, its end."""
 
     name: str
-    role: Role
+    role: DefinitionRole
     first: int
     start: int
     body: int
@@ -241,26 +241,26 @@ class _Reader:
         inner = _unwrapped(node)
         body = _body(inner)
         if body is not None and _CONTAINER.match(inner.type):
-            role = Role.CONTAINER
+            role = DefinitionRole.CONTAINER
         elif body is not None and inner.type in _OBJECT:
-            role = Role.CONTAINER if _rows(inner) > 1 else Role.MEMBER
+            role = DefinitionRole.CONTAINER if _rows(inner) > 1 else DefinitionRole.MEMBER
         elif body is not None and _FUNCTION.match(inner.type):
-            role = Role.FUNCTION
+            role = DefinitionRole.FUNCTION
         elif inner.type in ("struct_type", "interface_type", "object_type"):
-            role = Role.CONTAINER
+            role = DefinitionRole.CONTAINER
         elif (call := _long_call(node)) is not None:
             return self._call(node, call, comments, depth)
         elif _is_member(node, within=within):
-            role = Role.MEMBER
+            role = DefinitionRole.MEMBER
         else:
             return None
         first, last = self._start(node, comments), node.end_byte
         note = self._note(inner, body, comments)
-        if role is Role.MEMBER:
+        if role is DefinitionRole.MEMBER:
             return Definition(_name(node), role, first, node.start_byte, last, last, note)
         assert body is not None  # noqa: S101  # containers and functions have one
         inside: tuple[Definition, ...] = ()
-        if role is Role.CONTAINER:
+        if role is DefinitionRole.CONTAINER:
             inside = tuple(self.read(_children(body), within=True, depth=depth + 1))
         name = _name(inner) if inner.type not in _OBJECT and _has_name(inner) else _name(node)
         return Definition(name, role, first, node.start_byte, _body_start(body), last, note, inside)
@@ -270,7 +270,7 @@ class _Reader:
         inside = tuple(self.read(body.children, within=False, depth=depth + 1))
         first = self._start(node, comments)
         return Definition(
-            "", Role.CONTAINER, first, node.start_byte, body.start_byte, node.end_byte, "", inside
+            "", DefinitionRole.CONTAINER, first, node.start_byte, body.start_byte, node.end_byte, "", inside
         )
 
     def _start(self, node: Node, comments: Sequence[Node]) -> int:

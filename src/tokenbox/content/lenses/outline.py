@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from tokenbox.characters import known
-from tokenbox.content.lenses.definitions import Role, definitions
+from tokenbox.content.lenses.definitions import DefinitionRole, definitions
 from tokenbox.content.lenses.languages import BY_NAME, LANGUAGES
 from tokenbox.content.lenses.lens import ArgumentProblem, LensKind, Parameter, register
 from tokenbox.errors import MissingExtra
@@ -101,7 +101,7 @@ def _shown(source: bytes, definition: Definition, language: Language) -> Iterato
     before = source[line_start : definition.start].decode("utf-8", "replace")
     indent = before if not before.strip() else ""
     words = source[definition.start : definition.body].decode("utf-8", "replace").rstrip()
-    if definition.role is Role.MEMBER:
+    if definition.role is DefinitionRole.MEMBER:
         words = _cut(words)
     elif len(words) > 4 * MAX_LINE:
         words = words[: 4 * MAX_LINE] + " ..."

@@ -63,13 +63,13 @@ def _parts(lines: Sequence[str]) -> Iterator[list[str]]:
 
 def _by_worth(parts: Sequence[Sequence[str]], query: str) -> list[int]:
     """The parts, best first; those that match nothing come last, in their order."""
-    from tokenbox.worth.documents import Document, Span  # noqa: PLC0415
+    from tokenbox.worth.documents import Document, PieceSpan  # noqa: PLC0415
     from tokenbox.worth.relevance import Relevance  # noqa: PLC0415  # re2, for this lens only
 
     data = ["".join(part).encode("utf-8", "surrogatepass") for part in parts]
     relevance = Relevance([Document("", b"".join(data))], _read(query))
     ends = list(accumulate(map(len, data)))
-    spans = [Span(end - len(part), end) for end, part in zip(ends, data, strict=True)]
+    spans = [PieceSpan(end - len(part), end) for end, part in zip(ends, data, strict=True)]
     worth = [relevance.piece(0, span) for span in spans]
     return sorted(range(len(parts)), key=lambda i: (-worth[i], i))
 

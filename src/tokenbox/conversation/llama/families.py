@@ -41,7 +41,7 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class TemplateFamily:
     """One of them.
 
     ``adjust`` rewrites the messages (``one_by_one`` if each for itself), ``add`` gives further variables,
@@ -298,13 +298,13 @@ def _translation(messages: Messages, variables: Mapping[str, Any], _source: str)
 
 
 FAMILIES: Final = (
-    Family(
+    TemplateFamily(
         "Ministral 3",
         _all("[SYSTEM_PROMPT]", "[TOOL_CALLS]", "[ARGS]", without="[CALL_ID]"),
         _tagged("[THINK]", "[/THINK]"),
         adjust=_blocks,
     ),
-    Family(
+    TemplateFamily(
         "LLM-jp Harmony",
         _all("chat_format=llm-jp-harmony-v1"),
         _tagged(
@@ -314,7 +314,7 @@ FAMILIES: Final = (
         adjust=_harmony,
         finish=no_return,
     ),
-    Family(
+    TemplateFamily(
         "GPT-OSS",
         _all("<|channel|>"),
         _tagged(
@@ -324,23 +324,23 @@ FAMILIES: Final = (
         adjust=_harmony,
         finish=no_return,
     ),
-    Family(
+    TemplateFamily(
         "Muse Glimmer",
         _all("<atem:function_calls>", "<|eom|>"),
         _tagged("<|start|>assistant to=self<|message|>", "<|eom|><|start|>assistant to=user<|message|>"),
     ),
-    Family(
+    TemplateFamily(
         "Functionary 3.2",
         _all(">>>all", ">>>${recipient}"),
         _plain("<|start_header_id|>assistant<|end_header_id|>\n\n>>>all\n"),
         thinks=_never,
     ),
-    Family(
+    TemplateFamily(
         "Kimi K2 Thinking",
         _all("<|tool_calls_section_begin|>", "<|tool_call_begin|>"),
         _tagged("<|im_assistant|>assistant<|im_middle|><think>", "</think>"),
     ),
-    Family(
+    TemplateFamily(
         "Kimi K3",
         _all("<|open|>", "<|close|>", "<|end_of_msg|>"),
         _tagged(
@@ -348,39 +348,41 @@ FAMILIES: Final = (
             "<|close|>think<|sep|><|open|>response<|sep|>",
         ),
     ),
-    Family("K2 Horizon", _all("<|ifm|im_start|>", "<ifm|tool_calls>"), _k2_horizon, adjust=_with_thoughts),
-    Family(
+    TemplateFamily(
+        "K2 Horizon", _all("<|ifm|im_start|>", "<ifm|tool_calls>"), _k2_horizon, adjust=_with_thoughts
+    ),
+    TemplateFamily(
         "Ling 3",
         _all("<role>ASSISTANT</role>", "<arg_key>"),
         _tagged("<role>ASSISTANT</role>\n<think>", "</think>"),
     ),
-    Family(
+    TemplateFamily(
         "Cohere2 MoE",
         _all("<|START_TEXT|>", "<|START_ACTION|>"),
         _tagged(
             "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|><|START_THINKING|>", "<|END_THINKING|><|START_TEXT|>"
         ),
     ),
-    Family(
+    TemplateFamily(
         "LFM2",
         _all("<|tool_list_start|>", "<|tool_list_end|>"),
         _tagged("<|im_start|>assistant\n<think>", "</think>"),
         adjust=_lfm2,
     ),
-    Family(
+    TemplateFamily(
         "LFM2.5",
         _all("List of tools: [", without="<|tool_list_start|>"),
         _tagged("<|im_start|>assistant\n<think>", "</think>"),
         adjust=_lfm2,
     ),
-    Family(
+    TemplateFamily(
         "GigaChat 3",
         _all("<|role_sep|>", "<|message_sep|>", without="<|function_call|>"),
         _plain("assistant<|role_sep|>\n"),
         thinks=_never,
     ),
-    Family("MiniMax M3", _all("]<]minimax[>[", "<tool_call>", "<invoke name="), _minimax),
-    Family(
+    TemplateFamily("MiniMax M3", _all("]<]minimax[>[", "<tool_call>", "<invoke name="), _minimax),
+    TemplateFamily(
         "DeepSeek 3.2 and 4",
         lambda source: (
             "dsml_token" in source
@@ -392,13 +394,13 @@ FAMILIES: Final = (
         one_by_one=False,
         add=_deepseek_format,
     ),
-    Family(
+    TemplateFamily(
         "Gemma 4",
         _all("'<|tool_call>call:'", "{#- OpenAI Chat Completions:"),
         _gemma4,
         finish=_gemma4_turn,
     ),
-    Family(
+    TemplateFamily(
         "Gemma 4 (older)",
         _all("'<|tool_call>call:'"),
         _gemma4,
@@ -406,19 +408,19 @@ FAMILIES: Final = (
         one_by_one=False,
         finish=_gemma4_turn,
     ),
-    Family(
+    TemplateFamily(
         "MiniCPM5",
         _all("Tool usage guidelines:", '<function name="', '<param name="'),
         _tagged("<|im_start|>assistant\n<think>\n", "\n</think>\n\n"),
     ),
-    Family(
+    TemplateFamily(
         "TranslateGemma",
         _all("[source_lang_code]", "[target_lang_code]"),
         _plain("<start_of_turn>model\n"),
         thinks=_never,
         adjust=_translation,
     ),
-    Family(
+    TemplateFamily(
         "Qwen3 Coder",
         _all(
             "<tool_call>",
@@ -433,5 +435,5 @@ FAMILIES: Final = (
 """In the order in which the server looks. Every other template goes the way of its automatic parser."""
 
 
-def family_of(source: str) -> Family | None:
+def family_of(source: str) -> TemplateFamily | None:
     return next((family for family in FAMILIES if family.matches(source)), None)

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from tokenbox.conversation.llama.run import (
     MISSING,
-    Binding,
     Broken,
     Compiler,
     Continued,
+    LoopNames,
     Run,
     loop_facts,
 )
@@ -73,7 +73,7 @@ class Placed:
     behind: int
 
 
-class Place:
+class LoopPlace:
     """What a run of turns has read of its place in the loop; None where it has read nothing of it."""
 
     __slots__ = ("after", "before", "first", "last", "left", "size", "start")
@@ -117,17 +117,17 @@ class Place:
             self.after = items[at + 1] if at < size - 1 else _NOTHING
 
     def is_read(self) -> bool:
-        return any(getattr(self, name) is not None for name in Place.__slots__)
+        return any(getattr(self, name) is not None for name in LoopPlace.__slots__)
 
-    def take(self, other: Place) -> None:
+    def take(self, other: LoopPlace) -> None:
         """Add what another reading at the same place has read."""
-        for name in Place.__slots__:
+        for name in LoopPlace.__slots__:
             value = getattr(other, name)
             if value is not None:
                 setattr(self, name, value)
 
 
-class Turns:
+class TurnRun:
     """A run of turns: what it read, what it left behind, and its text."""
 
     __slots__ = ("certain", "ended", "halves", "items", "place", "reads", "segment", "usable", "writes")
@@ -135,20 +135,20 @@ class Turns:
     def __init__(self, items: list[Any], segment: Segment) -> None:
         self.items = items
         self.segment = segment
-        self.place = Place()
+        self.place = LoopPlace()
         self.reads: dict[tuple[Any, ...], Any] = {}
         self.writes: dict[tuple[Any, ...], Any] = {}
         self.usable = self.certain = True
         self.ended = False
-        self.halves: tuple[Turns, Turns] | None = None
+        self.halves: tuple[TurnRun, TurnRun] | None = None
 
-    def then(self, other: Turns, size: int, segments: Segments) -> Turns:
+    def then(self, other: TurnRun, size: int, segments: Segments) -> TurnRun:
         """This run of ``size`` turns and the one right after it, as one; the caller sets ``items``."""
-        made = Turns([], segments.join(self.segment, other.segment))
+        made = TurnRun([], segments.join(self.segment, other.segment))
         made._put_together(self, other, size)
         return made
 
-    def _put_together(self, first: Turns, second: Turns, size: int) -> None:
+    def _put_together(self, first: TurnRun, second: TurnRun, size: int) -> None:
         self.usable = first.usable and second.usable
         self.certain = first.certain and second.certain
         self.ended = first.ended or second.ended
@@ -180,7 +180,7 @@ class Turns:
             self.writes = {**first.writes, **later}
         self._find_place(first, second, size)
 
-    def _find_place(self, first: Turns, second: Turns, shift: int) -> None:
+    def _find_place(self, first: TurnRun, second: TurnRun, shift: int) -> None:
         one, other, place = first.place, second.place, self.place
         for name, moved in (
             ("start", None if other.start is None else other.start - shift),
@@ -198,14 +198,14 @@ class Turns:
             self.usable = False
 
 
-class Memory:
+class LoopMemory:
     """What is remembered of one loop of a template: runs of turns by the identity of their first message.
 
     At place ``k`` stands the run of ``2 ** k`` turns, so a loop of n turns is put together from O(log n).
     """
 
     def __init__(self) -> None:
-        self.runs: dict[int, list[Turns]] = {}
+        self.runs: dict[int, list[TurnRun]] = {}
 
 
 class Followed(dict[str, Any]):
@@ -216,7 +216,7 @@ class Followed(dict[str, Any]):
         self.track = track
         self.parent = parent
         self.own: set[str] = set()
-        self.pending: dict[str, tuple[dict[tuple[Any, ...], Any], Place]] = {}
+        self.pending: dict[str, tuple[dict[tuple[Any, ...], Any], LoopPlace]] = {}
 
     def get(self, name: str, default: Any = None) -> Any:
         value = dict.get(self, name, default)
@@ -346,12 +346,12 @@ class Track:
     """
 
     def __init__(
-        self, memories: dict[tuple[int, int], Memory], segments: Segments, messages: Mapping[int, int]
+        self, memories: dict[tuple[int, int], LoopMemory], segments: Segments, messages: Mapping[int, int]
     ) -> None:
         self.memories = memories
         self.segments = segments
         self.messages = messages
-        self.record: Turns | None = None
+        self.record: TurnRun | None = None
         self.caught = 0
         self.certain = True
         self.its_own: list[Any] = []
@@ -377,7 +377,7 @@ class Track:
         else:
             record.reads.setdefault(key, value)
 
-    def noted(self, reads: dict[tuple[Any, ...], Any], place: Place) -> None:
+    def noted(self, reads: dict[tuple[Any, ...], Any], place: LoopPlace) -> None:
         for key, value in reads.items():
             self.note(key, value)
         if self.record is not None:
@@ -427,14 +427,14 @@ class Track:
         self.spaces[key] = Space(given, self, key)
         return self.spaces[key]
 
-    def memory(self, node: Node) -> Memory:
+    def memory(self, node: Node) -> LoopMemory:
         times = self._times.get(id(node), 0)
         self._times[id(node)] = times + 1
-        return self.memories.setdefault((id(node), times), Memory())
+        return self.memories.setdefault((id(node), times), LoopMemory())
 
     # Whether a run of turns would do the same
 
-    def matches(self, turns: Turns, scope: Followed, start: int, items: list[Any]) -> bool:
+    def matches(self, turns: TurnRun, scope: Followed, start: int, items: list[Any]) -> bool:
         length = len(turns.items)
         if not turns.usable or start + length > len(items) or not turns.place.fits(start, length, items):
             return False
@@ -466,7 +466,7 @@ class Track:
             return history.plain is self.items
         return list.__getitem__(history, key[2]) if -size <= key[2] < size else MISSING
 
-    def apply(self, turns: Turns, scope: Followed, start: int, out: list[Any]) -> None:
+    def apply(self, turns: TurnRun, scope: Followed, start: int, out: list[Any]) -> None:
         for key, value in turns.writes.items():
             if isinstance(value, Placed):
                 value = start + value.behind  # noqa: PLW2901  # as it was set
@@ -506,7 +506,7 @@ class Following(Compiler):
     """As :class:`Compiler`, with loops over messages followed."""
 
     def _turns(
-        self, node: Node, bind: Binding, turn: Statement
+        self, node: Node, bind: LoopNames, turn: Statement
     ) -> Callable[[Run, Scope, list[Any], list[Any]], bool]:
         plain = super()._turns(node, bind, turn)
         selects = node.parts[1].kind == "select"  # type: ignore[attr-defined]
@@ -570,10 +570,10 @@ class Following(Compiler):
             if track is None or record is None:
                 return compare(run, env)
             reads, its_place = record.reads, record.place
-            record.reads, record.place = {}, Place()
+            record.reads, record.place = {}, LoopPlace()
             try:
                 at = place(run, env)
-                start, record.place = record.place.start, Place()
+                start, record.place = record.place.start, LoopPlace()
                 number = field(run, env)
                 noted, placed = record.reads, record.place
             finally:
@@ -601,7 +601,7 @@ class Following(Compiler):
                 assign(run, env, out)
                 return
             space, place = owner(run, env), record.place
-            record.place = Place()
+            record.place = LoopPlace()
             try:
                 assign(run, env, out)
                 start = record.place.start
@@ -629,7 +629,7 @@ class Following(Compiler):
             found = None if record is None else given(run, env)
             if track is None or record is None or not isinstance(found, History):
                 return load(run, env)
-            read, record.place = record.place, Place()
+            read, record.place = record.place, LoopPlace()
             try:
                 at, start = place(run, env), record.place.start
             finally:
@@ -667,7 +667,7 @@ class Following(Compiler):
                 assign(run, env, out)
                 return
             reads, place = record.reads, record.place
-            record.reads, record.place = {}, Place()
+            record.reads, record.place = {}, LoopPlace()
             try:
                 found = value(run, env)
                 pending = record.reads, record.place
@@ -757,7 +757,7 @@ def _is_index(node: Node) -> bool:
 class Fold:
     """One run of a loop over messages."""
 
-    def __init__(self, run: Run, track: Track, memory: Memory, bind: Binding, turn: Statement) -> None:
+    def __init__(self, run: Run, track: Track, memory: LoopMemory, bind: LoopNames, turn: Statement) -> None:
         self._run, self._track, self._memory = run, track, memory
         self._bind, self._turn = bind, turn
 
@@ -765,7 +765,7 @@ class Fold:
         scope = Followed(given, self._track)
         self._track.items = items
         at, ended = 0, False
-        done: list[Turns] = []
+        done: list[TurnRun] = []
         try:
             while at < len(items):
                 turns = self._known(scope, at, items)
@@ -781,7 +781,7 @@ class Fold:
         self._remember(done)
         return ended
 
-    def _known(self, scope: Followed, at: int, items: list[Any]) -> Turns | None:
+    def _known(self, scope: Followed, at: int, items: list[Any]) -> TurnRun | None:
         """The longest run of turns from here on that would do what it did before."""
         for turns in reversed(self._memory.runs.get(id(items[at]), ())):
             if (
@@ -791,10 +791,10 @@ class Fold:
                 return turns
         return None
 
-    def take(self, scope: Followed, at: int, items: list[Any], out: list[Any]) -> Turns:
+    def take(self, scope: Followed, at: int, items: list[Any], out: list[Any]) -> TurnRun:
         """Take one turn, and note what it does."""
         track, run = self._track, self._run
-        record = Turns([items[at]], track.segments.empty)
+        record = TurnRun([items[at]], track.segments.empty)
         uncertain, run.uncertain = run.uncertain, False
         scope.own, scope.pending = set(), {}
         others, track.its_own = track.its_own, []
@@ -826,15 +826,15 @@ class Fold:
         self._memory.runs[id(items[at])] = [record]
         return record
 
-    def _remember(self, done: Sequence[Turns]) -> None:
+    def _remember(self, done: Sequence[TurnRun]) -> None:
         """Two runs side by side become one of twice as many turns, as digits carry when one counts up."""
-        carried: list[Turns] = []
+        carried: list[TurnRun] = []
         for turns in done:
             carried.append(turns)
             while len(carried) > 1 and (both := self._both(carried[-2], carried[-1])) is not None:
                 carried[-2:] = [both]
 
-    def _both(self, left: Turns, right: Turns) -> Turns | None:
+    def _both(self, left: TurnRun, right: TurnRun) -> TurnRun | None:
         """The run of both; None where the two are no halves of one."""
         size = len(left.items)
         if size != len(right.items) or not left.usable or not right.usable:
@@ -856,7 +856,7 @@ class Fold:
         return both
 
 
-def _handed_on(value: Any, record: Turns, track: Track) -> Any:
+def _handed_on(value: Any, record: TurnRun, track: Track) -> Any:
     """The value as a later turn may read it: lists and objects of the template's own are not handed on."""
     if isinstance(value, list | dict | Function) and not (
         id(value) in track.messages or isinstance(value, Space | History | _Opaque)

@@ -54,7 +54,7 @@ class Continue(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ServerRequest:
     """A request as the server reads it. ``messages`` are the caller's."""
 
     messages: Sequence[Mapping[str, Any]]
@@ -108,7 +108,7 @@ class LlamaTemplate:
         messages = self._in_form(variables["messages"])
         return self.program.render({**self.tokens, **variables, "messages": messages}, Run(_ANY_DAY))
 
-    def prepared(self, asked: Asked, now: dt.datetime) -> Prepared:
+    def prepared(self, asked: ServerRequest, now: dt.datetime) -> Prepared:
         """The variables of the render. Raises :class:`TemplateError` for what the server refuses."""
         messages = read_messages(asked.messages)
         continued, opened = ending(messages, asked)
@@ -145,7 +145,7 @@ class LlamaTemplate:
             messages = self.family.adjust(messages, extra, self.source)
         return [of_json(message) for message in messages]
 
-    def frame(self, asked: Asked, now: dt.datetime) -> Prepared:
+    def frame(self, asked: ServerRequest, now: dt.datetime) -> Prepared:
         """The variables of the render but the messages."""
         extra: dict[str, Any] = of_json(dict(asked.variables))
         thinking = self.thinks if asked.thinking is None else asked.thinking
@@ -382,7 +382,7 @@ def _no_json(constant: str) -> object:
     raise ValueError(f"{constant} is not JSON")
 
 
-def ending(messages: Sequence[Mapping[str, Any]], asked: Asked) -> tuple[Continue | None, bool]:
+def ending(messages: Sequence[Mapping[str, Any]], asked: ServerRequest) -> tuple[Continue | None, bool]:
     """How an answer at the end is continued, and whether a new one is opened."""
     continued, opened = asked.continued, asked.add_generation_prompt
     last = messages[-1] if messages else {"role": ""}
@@ -451,7 +451,7 @@ COSTLESS: Final = frozenset(
 
 def asked(
     messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], fields: Mapping[str, Any]
-) -> Asked:
+) -> ServerRequest:
     """The request of a body's fields. Raises :class:`TemplateError` for what the server refuses."""
     arguments = fields.get("chat_template_kwargs") or {}
     if not isinstance(arguments, Mapping):
@@ -469,7 +469,7 @@ def asked(
     elif isinstance(effort, str) and effort:
         variables["reasoning_effort"] = effort
     opened = fields.get("add_generation_prompt")
-    return Asked(
+    return ServerRequest(
         messages,
         tools,
         schema=_schema(fields),

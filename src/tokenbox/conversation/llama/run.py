@@ -418,7 +418,7 @@ class Compiler:
             test = self.expression(condition)
         values, turn = self.expression(items), self.body(body)  # type: ignore[arg-type]
         otherwise = self.body(other)  # type: ignore[arg-type]
-        bind = Binding(target)  # type: ignore[arg-type]
+        bind = LoopNames(target)  # type: ignore[arg-type]
         turns = self._turns(node, bind, turn)
 
         def loop(run: Run, env: Scope, out: list[Any]) -> None:
@@ -457,7 +457,7 @@ class Compiler:
         return loop
 
     def _turns(
-        self, _node: Node, bind: Binding, turn: Statement
+        self, _node: Node, bind: LoopNames, turn: Statement
     ) -> Callable[[Run, Scope, list[Any], list[Any]], bool]:
         """The turns of a loop; whether one of them came to its end."""
 
@@ -859,7 +859,7 @@ def loop_facts(items: list[Any], place: int) -> Loop:
     )
 
 
-class Binding:
+class LoopNames:
     """How a loop names its items."""
 
     def __init__(self, target: Node) -> None:

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from tokenbox.content.items import Item
-    from tokenbox.conversation.llama.fold import Memory
-    from tokenbox.conversation.llama.prompt import Asked, Prepared
+    from tokenbox.conversation.llama.fold import LoopMemory
+    from tokenbox.conversation.llama.prompt import Prepared, ServerRequest
     from tokenbox.conversation.template_format import LlamaFormat
 
-    Memories = dict[tuple[int, int], Memory]
+    Memories = dict[tuple[int, int], LoopMemory]
 
 _GAPS: Final = 64  # messages that left from among others, until all are numbered anew
 
@@ -298,7 +298,7 @@ class LlamaSession:
         self._unbounded = []
         return self._bounded + bound.frame(Request(tools=self._tools, fields=self._fields))
 
-    def _total(self, line: _Line, asked: Asked, now: dt.datetime) -> tuple[int, bool]:
+    def _total(self, line: _Line, asked: ServerRequest, now: dt.datetime) -> tuple[int, bool]:
         """The total, and whether all that was done is certain."""
         key = (now.date(), asked.variables.get("preserve_reasoning"))
         prepared = self._frames.get(key)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from tokenbox.inspect.importers.transcript import (
     LoggedItem,
     Transcript,
-    Turns,
+    TranscriptTurns,
     mapping,
     text_or_none,
     texts_of,
@@ -45,7 +45,7 @@ def read(records: list[Record]) -> list[Transcript]:
         for record in records
         if record.get("type") == "assistant" and (message := mapping(record.get("message"))).get("usage")
     }
-    turns, window, answered = Turns(), list[LoggedItem](), object()
+    turns, window, answered = TranscriptTurns(), list[LoggedItem](), object()
     note, aside, session = None, 0, None
     for record in records:
         if record.get("isSidechain") is True:

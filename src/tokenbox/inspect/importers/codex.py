@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from tokenbox.inspect.importers.transcript import (
     LoggedItem,
     Transcript,
-    Turns,
+    TranscriptTurns,
     as_text,
     mapping,
     text_or_none,
@@ -49,7 +49,7 @@ class _Reader:
     """The state of a session while it is read. A method per kind of line."""
 
     def __init__(self) -> None:
-        self.turns = Turns()
+        self.turns = TranscriptTurns()
         self.session: str | None = None
         self._window: list[LoggedItem] = []
         self._asked: int | None = None  # how many items came before the first the model wrote

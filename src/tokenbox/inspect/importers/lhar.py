@@ -15,7 +15,7 @@ from tokenbox.inspect.importers.request_log import items_of
 from tokenbox.inspect.importers.transcript import (
     LoggedItem,
     Transcript,
-    Turns,
+    TranscriptTurns,
     mapping,
     text_or_none,
     usage_in,
@@ -69,7 +69,7 @@ def read(records: list[Record]) -> list[Transcript]:
 
 
 def _session(trace: str, entries: list[Record]) -> Transcript:
-    turns = Turns()
+    turns = TranscriptTurns()
     tools = set()
     for entry in entries:
         gen_ai, lens = mapping(entry.get("gen_ai")), mapping(entry.get("context_lens"))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from tokenbox.inspect.importers.transcript import (
     LoggedItem,
     Transcript,
-    Turns,
+    TranscriptTurns,
     as_text,
     mapping,
     text_or_none,
@@ -37,7 +37,7 @@ def is_own(records: list[Record]) -> bool:
 
 def read(records: list[Record]) -> list[Transcript]:
     """One transcript of all the requests in the file."""
-    turns = Turns()
+    turns = TranscriptTurns()
     left = 0
     for record in records:
         body = _body(record)

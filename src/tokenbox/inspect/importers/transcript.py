@@ -54,7 +54,7 @@ class Transcript:
     notes: tuple[str, ...] = ()
 
 
-class Turns:
+class TranscriptTurns:
     """Requests from a list of items that grows, or is replaced."""
 
     def __init__(self) -> None:

@@ -14,13 +14,22 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.providers.errors import InvalidTarget
-from tokenbox.providers.kinds.kind import KINDS, Kind, register_kind
+from tokenbox.providers.kinds.kind import KINDS, ServerKind, register_kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from importlib.metadata import EntryPoint
 
-__all__ = ["AUTO", "ENTRY_POINTS", "UNKNOWN", "Kind", "all_kinds", "find_kind", "kind_names", "register_kind"]
+__all__ = [
+    "AUTO",
+    "ENTRY_POINTS",
+    "UNKNOWN",
+    "ServerKind",
+    "all_kinds",
+    "find_kind",
+    "kind_names",
+    "register_kind",
+]
 
 ENTRY_POINTS: Final = "tokenbox.providers"
 # A target's kind that is still to be found out, and the kind of a server that shows nothing of its own.
@@ -33,7 +42,7 @@ def kind_names() -> tuple[str, ...]:
     return tuple(sorted({*_own(), *KINDS, *_offered()}))
 
 
-def find_kind(name: str) -> Kind:
+def find_kind(name: str) -> ServerKind:
     """The kind of that name. Raises :class:`InvalidTarget`, also for one that cannot be loaded."""
     kind = _own().get(name) or KINDS.get(name)
     if kind is not None:
@@ -59,7 +68,7 @@ def find_kind(name: str) -> Kind:
     return KINDS[name]
 
 
-def all_kinds() -> tuple[Kind, ...]:
+def all_kinds() -> tuple[ServerKind, ...]:
     """All of them; one of a package that cannot be loaded is left out."""
     found = []
     for name in kind_names():
@@ -71,7 +80,7 @@ def all_kinds() -> tuple[Kind, ...]:
 
 
 @cache
-def _own() -> Mapping[str, Kind]:
+def _own() -> Mapping[str, ServerKind]:
     for module in iter_modules(__path__):
         import_module(f"{__name__}.{module.name}")
     return dict(KINDS)

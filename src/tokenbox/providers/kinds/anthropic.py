@@ -9,9 +9,9 @@ from tokenbox.content.request import Api
 from tokenbox.providers.anthropic_messages import DIALECT
 from tokenbox.providers.kinds.kind import (
     Figures,
-    Kind,
     Question,
     RequestCount,
+    ServerKind,
     Sign,
     figure,
     number,
@@ -31,7 +31,7 @@ def _model(body: object, _model: str) -> Figures:
 
 
 register_kind(
-    Kind(
+    ServerKind(
         "anthropic",
         DIALECT,
         chat_path="/v1/messages",

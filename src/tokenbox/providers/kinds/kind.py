@@ -113,7 +113,7 @@ class Sign:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ServerKind:
     """A kind of server. ``in_catalog``: its models are those of the catalog.
 
     What somebody runs at home under a public name may hold less. ``questions`` are asked in this order, and
@@ -138,10 +138,10 @@ class Kind:
     tokenizes: bool = False
 
 
-KINDS: Final[dict[str, Kind]] = {}
+KINDS: Final[dict[str, ServerKind]] = {}
 
 
-def register_kind(kind: Kind) -> Kind:
+def register_kind(kind: ServerKind) -> ServerKind:
     """Add a kind. Raises ``ValueError`` for a name that is taken."""
     if kind.name in KINDS:
         raise ValueError(f"there is a kind of server {kind.name!r} already.")

@@ -8,9 +8,9 @@ from tokenbox.content.request import Api
 from tokenbox.providers.kinds.kind import (
     LISTED,
     Figures,
-    Kind,
     Question,
     RequestCount,
+    ServerKind,
     Sign,
     TextCount,
     figure,
@@ -57,7 +57,7 @@ COUNTS: Final[Mapping[Api, tuple[RequestCount, ...]]] = {
 }
 
 register_kind(
-    Kind(
+    ServerKind(
         "llama.cpp",
         DIALECT,
         text_count=TEXT,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tokenbox.providers.kinds.kind import Figures, Kind, Question, Sign, figure, of_model, register_kind
+from tokenbox.providers.kinds.kind import Figures, Question, ServerKind, Sign, figure, of_model, register_kind
 from tokenbox.providers.openai_chat import DIALECT
 from tokenbox.providers.shapes import at, items_at, text_at
 
@@ -32,7 +32,7 @@ def _models_before(body: object, model: str) -> Figures:
 
 
 register_kind(
-    Kind(
+    ServerKind(
         "lmstudio",
         DIALECT,
         questions=(Question(lambda _: _NOW, _models), Question(lambda _: _BEFORE, _models_before)),

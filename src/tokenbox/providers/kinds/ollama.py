@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from tokenbox.catalog import Figure
-from tokenbox.providers.kinds.kind import Figures, Kind, Question, Sign, figure, register_kind
+from tokenbox.providers.kinds.kind import Figures, Question, ServerKind, Sign, figure, register_kind
 from tokenbox.providers.ollama_chat import DIALECT
 from tokenbox.providers.shapes import at, items_at, text_at
 
@@ -43,7 +43,7 @@ def _positive(value: object) -> bool:
 
 
 register_kind(
-    Kind(
+    ServerKind(
         "ollama",
         DIALECT,
         chat_path="/api/chat",

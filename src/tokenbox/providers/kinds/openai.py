@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.content.request import Api
-from tokenbox.providers.kinds.kind import LISTED, Kind, RequestCount, Sign, number, only, register_kind
+from tokenbox.providers.kinds.kind import LISTED, RequestCount, ServerKind, Sign, number, only, register_kind
 from tokenbox.providers.kinds.llama_cpp import CHAT, TEXT
 from tokenbox.providers.openai_chat import DIALECT, responses_input
 from tokenbox.providers.openai_responses import DIALECT as RESPONSES_DIALECT
@@ -25,7 +25,7 @@ def _as_responses(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 register_kind(
-    Kind(
+    ServerKind(
         "openai",
         DIALECT,
         max_tokens_field="max_completion_tokens",
@@ -49,7 +49,7 @@ register_kind(
 )
 # The same server, asked by its other API; named in the settings, never found out.
 register_kind(
-    Kind(
+    ServerKind(
         "openai-responses",
         RESPONSES_DIALECT,
         chat_path="/v1/responses",
@@ -64,7 +64,7 @@ register_kind(
 )
 # Where nothing is known, llama.cpp's paths are tried: what they do, if anything, is up to each server.
 register_kind(
-    Kind(
+    ServerKind(
         "openai-compatible",
         DIALECT,
         text_count=TEXT,

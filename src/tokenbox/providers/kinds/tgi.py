@@ -5,9 +5,9 @@ from __future__ import annotations
 from tokenbox.content.request import Api
 from tokenbox.providers.kinds.kind import (
     Figures,
-    Kind,
     Question,
     RequestCount,
+    ServerKind,
     Sign,
     TextCount,
     figure,
@@ -29,7 +29,7 @@ def _info(body: object, _model: str) -> Figures:
 
 
 register_kind(
-    Kind(
+    ServerKind(
         "tgi",
         DIALECT,
         # It always adds the token that begins a prompt, and has no switch for it.

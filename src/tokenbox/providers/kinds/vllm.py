@@ -8,8 +8,8 @@ from typing import Final
 from tokenbox.content.request import Api
 from tokenbox.providers.kinds.kind import (
     LISTED,
-    Kind,
     RequestCount,
+    ServerKind,
     Sign,
     TextCount,
     number,
@@ -36,7 +36,7 @@ _CHAT: Final = RequestCount(
 _PROMPT: Final = RequestCount("/tokenize", prompt_as("prompt"), number("count"), ids="tokens")
 
 register_kind(
-    Kind(
+    ServerKind(
         "vllm",
         DIALECT,
         # Without this, the token that begins a prompt is put in front of a text.
@@ -58,7 +58,7 @@ register_kind(
     )
 )
 register_kind(
-    Kind(
+    ServerKind(
         "sglang",
         DIALECT,
         text_count=_TEXT,

@@ -17,7 +17,7 @@ from tokenbox.shell.screen import Approval, cost_text, figure, percent, plural
 
 if TYPE_CHECKING:
     from tokenbox.ledger import Sum, Totals
-    from tokenbox.shell.context import Item
+    from tokenbox.shell.context import ContextRow
     from tokenbox.shell.session import Session
 
 ABOUT_WIDTH = 60
@@ -59,7 +59,7 @@ def context(session: Session, arguments: str) -> None:
     )
 
 
-def _narrow(item: Item) -> tuple[str, ...]:
+def _narrow(item: ContextRow) -> tuple[str, ...]:
     """Fewer columns; what is pinned has a ``*``."""
     number = "" if item.number is None else f"{item.number}{'*' if item.pinned else ''}"
     about = item.about if len(item.about) <= NARROW_ABOUT else f"{item.about[: NARROW_ABOUT - 3]}..."
@@ -84,7 +84,7 @@ def file(session: Session, arguments: str) -> None:
         session.screen.notice(f"[{made.command}: {session.told(made)}; :drop last undoes it]")
 
 
-def _row(item: Item, total: int) -> tuple[str, ...]:
+def _row(item: ContextRow, total: int) -> tuple[str, ...]:
     return (
         "" if item.number is None else str(item.number),
         item.kind.value,

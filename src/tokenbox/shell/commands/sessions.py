@@ -14,7 +14,7 @@ from tokenbox.shell.screen import figure, plural
 
 if TYPE_CHECKING:
     from tokenbox.shell.session import Session
-    from tokenbox.store.sessions import Session as StoredSession
+    from tokenbox.store.sessions import StoredSession
 
 FILE_ENDING = ".json"
 MAX_BYTES = 256 * 1024 * 1024
@@ -54,11 +54,11 @@ def load(session: Session, arguments: str) -> None:
 
 def go_on_with(session: Session, stored: StoredSession) -> None:
     """Let the session be the stored one: its messages, pins, summary, model and budget."""
-    from tokenbox.store.calls import Span  # noqa: PLC0415  # the store is imported when it is used
+    from tokenbox.store.calls import CallSpan  # noqa: PLC0415  # the store is imported when it is used
 
     info, conversation = stored.info, session.context.conversation
     turns = stored.turns()
-    calls = session.record.store.calls.each(Span(session=info.id))
+    calls = session.record.store.calls.each(CallSpan(session=info.id))
     conversation.reset()
     session.context.offers = []
     session.record.leave()

@@ -10,7 +10,7 @@ from tokenbox.config.setting import Level, Origin, Setting, shown
 from tokenbox.config.values import from_text
 from tokenbox.shell import turn
 from tokenbox.shell.errors import BadArguments
-from tokenbox.shell.settings import Settings, Template
+from tokenbox.shell.settings import PromptTemplate, ShellSettings
 
 if TYPE_CHECKING:
     from tokenbox.shell.session import Session
@@ -42,7 +42,7 @@ def change(session: Session, arguments: str) -> None:
         raise BadArguments(f"{'.'.join(key)} is {row.expected}, not {text.strip()[:40]!r}.")
     given = Setting(key, value, Origin(Level.FLAG, ":set"))
     changed = replace(session.config, layers=[{key: given}, *session.config.layers])
-    settings, template = Settings.of(changed), Template(str(changed.value("shell.prompt")))
+    settings, template = ShellSettings.of(changed), PromptTemplate(str(changed.value("shell.prompt")))
     session.config, session.settings, session.template = changed, settings, template
     conversation = session.context.conversation
     conversation.max_turns, conversation.low_water = settings.max_turns, settings.low_water
