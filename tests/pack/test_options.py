@@ -14,24 +14,28 @@ from tokenbox.cli import main
 from tokenbox.cli.clipboard import copy
 from tokenbox.cli.outcome import UsageProblem
 from tokenbox.cli.watching import watch
+from tokenbox.errors import EmptyInput
 from tokenbox.folder import (
     FileOrder,
     LevelRule,
+    PackOptions,
     PackSettings,
     ProjectSettings,
     Strip,
     cloned,
     is_url,
+    pack_source,
     settled,
     split,
 )
 from tokenbox.folder.difference import GitProblem
 from tokenbox.folder.packing import SplitProblem
 from tokenbox.folder.presets import SettingProblem
+from tokenbox.folder.source import NothingToPack
 from tokenbox.folder.stripping import stripped
 
 if TYPE_CHECKING:
-    from tests.pack.conftest import Make
+    from tests.pack.conftest import Make, Packed
 
 ALL = tuple(Strip)
 
@@ -186,3 +190,27 @@ def test_without_grammars_it_says_so(
     monkeypatch.setattr("tokenbox.content.lenses.definitions.works", lambda language: language == "go")
     assert main(["pack", str(root), "-t", "utf8-bytes", "--no-cache"]) == 0
     assert "cut at blank lines: 1 (python)" in capsys.readouterr().err
+
+
+def test_patterns_that_leave_out_everything_are_named(folder: Make) -> None:
+    root = folder({"a.py": "x = 1\n", "b.go": "package b\n"})
+    with pytest.raises(NothingToPack, match=r"--include py leaves out all 2 files\. .* --include '\*\.py'"):
+        tokenbox.pack(root, 100, include=["py"])
+    with pytest.raises(NothingToPack, match=r"--exclude \* leaves out all 2 files\.$"):
+        tokenbox.pack(root, 100, exclude=["*"])
+
+
+@pytest.mark.parametrize("query", [None, "the eleventh"])
+def test_an_error_names_the_smallest_budget_and_that_budget_is_enough(
+    folder: Make, packed: Packed, query: str | None
+) -> None:
+    body = "".join(f"def part_{n}(x):\n    return x * {n} + {n * n}\n\n\n" for n in range(40))
+    source = packed(folder({f"module_{n}.py": body for n in range(12)}))
+    with pytest.raises(EmptyInput) as refused:
+        pack_source(source, "o200k_base", 20, options=PackOptions(query))
+    least = refused.value.details["minimum_budget"]
+    assert isinstance(least, int)
+    pack = pack_source(source, "o200k_base", least, options=PackOptions(query))
+    assert "module_0.py" in pack.text
+    assert "... 11 more" in pack.text
+    assert 20 < pack.total <= least

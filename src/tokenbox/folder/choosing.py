@@ -182,6 +182,11 @@ class Board:
             texts.append(text)
         self._counter.count_small(texts)
 
+    @property
+    def least(self) -> int | None:
+        """What the smallest file counts in full."""
+        return min((candidate.full_price for candidate in self._candidates.values()), default=None)
+
     # What ``choose`` asks.
 
     def at_least(self, upgrade: Upgrade) -> int:

@@ -103,6 +103,8 @@ class Listing:
         self.size = sum(counts([LEGEND]))
         self.is_cut = False
         """Whether anything is folded or left out."""
+        self.least = 0
+        """What the smallest tree counts: its first line, and how many more there are."""
         self._begin(_ANY if room is None else room)
         self._unfold(_ANY if room is None else room)
 
@@ -121,12 +123,14 @@ class Listing:
         """The top level: all of it, or as much of it as there is room for."""
         lines = self._lines(self._root, room)
         sizes = self._counts(lines)
+        more = self._counts([_more(self._root, 10_000)])[0]
+        self.least = self.size + sum(sizes[:1]) + more
         whole = len(lines) == len(self._root.folders) + len(self._root.files)
         if whole and self.size + sum(sizes) <= room:
             self.size += sum(sizes)
         else:
             self.is_cut = True
-            used, kept = self.size + self._counts([_more(self._root, 10_000)])[0], 0
+            used, kept = self.size + more, 0
             for size in sizes:
                 if used + size > room:
                     break

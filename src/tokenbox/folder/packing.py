@@ -339,7 +339,7 @@ class _Packer:
                 continue
             pack = self._shown(board, listing, choice, None)
             if pack is None:
-                raise self._nothing_fits()
+                return self._tree_alone(free, board.least)
             if pack.rendering.over:
                 # The room that was left was not the difference: without it another choice is made.
                 correction += pack.rendering.over + max(0, choice.left)
@@ -510,11 +510,23 @@ class _Packer:
     def _place(self, i: int) -> tuple[int, int]:
         return (self._worths.get(i, 0) if self._options.order is FileOrder.WORTH else 0), i
 
-    def _nothing_fits(self) -> EmptyInput:
-        return EmptyInput(
-            f"nothing fits a budget of {self._budget:,} tokens, not even the tree of the files. "
-            "Raise the budget.",
+    def _tree_alone(self, free: int, smallest: int | None) -> PackedFolder:
+        """As much of the tree as fits, where nothing else does. Raises ``EmptyInput`` with what it takes.
+
+        ``smallest``: what the smallest file counts.
+        """
+        assert self._budget is not None  # noqa: S101  # see ``chosen``
+        listing = self._listing(max(0, free), self._worths)
+        tree = listing.text({})
+        if tree and not self._rendered(tree, {}, {}, None, None).rendering.over:
+            return self._rendered(tree, {}, {}, None, self._proof)
+        sizes = [listing.least] if smallest is None else [listing.least, smallest]
+        least = self._budget - free + min(sizes)
+        raise EmptyInput(
+            f"the smallest pack of these files takes {least:,} tokens, and the budget is {self._budget:,}. "
+            f"Use --budget {least}.",
             budget=self._budget,
+            minimum_budget=least,
             blocks=len(self._source.files),
         )
 

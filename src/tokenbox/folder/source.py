@@ -157,7 +157,7 @@ def read(  # noqa: PLR0913  # each is an option of its own
         advance()
     if not files and not changes:
         raise NothingToPack(
-            f"there is no file to pack: {_why_nothing([*surveyed.found.notes, *reader.notes])}.",
+            f"there is no file to pack: {_why_nothing(surveyed.found, reader.notes, include, exclude)}.",
             notes=[note.to_dict() for note in surveyed.found.notes],
         )
     cleaned = tuple(map(reader.change, changes))
@@ -165,12 +165,23 @@ def read(  # noqa: PLR0913  # each is an option of its own
     return Source(root, tuple(files), cleaned, tuple(notes), reader.commits(commits))
 
 
-def _why_nothing(notes: Sequence[Note]) -> str:
-    """What the first note says, or what it is most often."""
+def _why_nothing(found: Found, read: Sequence[Note], include: Sequence[str], exclude: Sequence[str]) -> str:
+    """The patterns that leave out everything, or what the first note says, or what it is most often."""
+    if found.files and not _wanted(found.files, include, exclude):
+        return _no_match(len(found.files), include, exclude)
+    notes = [*found.notes, *read]
     if not notes:
-        return "the folders are empty, or .gitignore or --include and --exclude leave out everything"
+        return "the folders are empty, or .gitignore leaves out everything"
     more = f", and {len(notes) - 1:,} more such" if len(notes) > 1 else ""
     return f"{notes[0]}{more}"
+
+
+def _no_match(number: int, include: Sequence[str], exclude: Sequence[str]) -> str:
+    given = " ".join([*(f"--include {glob}" for glob in include), *(f"--exclude {glob}" for glob in exclude)])
+    files = "the only file" if number == 1 else f"all {number:,} files"
+    ending = next((glob for glob in include if re.fullmatch(r"\.?\w{1,8}", glob)), None)
+    hint = "" if ending is None else f". Files with an ending are --include '*.{ending.removeprefix('.')}'"
+    return f"{given} leaves out {files}{hint}"
 
 
 def _wanted(files: dict[str, int], include: Sequence[str], exclude: Sequence[str]) -> dict[str, int]:
