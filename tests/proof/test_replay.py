@@ -25,12 +25,14 @@ from tokenbox.proof.bundle import MANIFEST, build
 from tokenbox.proof.contents import Contents, differences, read_contents
 from tokenbox.proof.errors import ReplayImpossible
 from tokenbox.proof.manifest import read_manifest
+from tokenbox.proof.of_blocks import CHOICE
 from tokenbox.proof.recorded import Texts
 from tokenbox.proof.replay import FUNCTIONS, replay
 from tokenbox.proof.verify import MemoryFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tokenbox.proof import Evidence
 
@@ -243,3 +245,19 @@ def test_a_digest_covers_what_it_says() -> None:
     assert layout_evidence().inputs[2].fields["extra"] == [
         hashlib.sha256(text.encode()).hexdigest() for text in SECTIONS[2].extra
     ]
+
+
+def test_the_proof_of_a_pack_says_what_was_asked_and_what_each_file_is_worth(tmp_path: Path) -> None:
+    for name in ("red", "blue", "green"):
+        (tmp_path / f"{name}.py").write_text(f"def {name}():\n    return '{name}'\n" * 40)
+    found: list[Evidence] = []
+    tokenbox.pack(tmp_path, 300, "blue is wrong", tokenizer="utf8-bytes", proof=found.append)
+    asked, *files = [record for record in found[-1].decisions if str(record["id"]).startswith(CHOICE)]
+    assert asked["query"] == hashlib.sha256(b"blue is wrong").hexdigest()
+    best = max(files, key=lambda record: int(str(record["worth"])))
+    assert (best["id"], best["decision"]) == ("choice blue.py", "focused")
+    assert len(files) == 3
+    contents, texts = contents_of(found[-1])
+    again = replay(contents, texts)
+    assert again.same
+    assert "decisions[choice]" in again.uncompared

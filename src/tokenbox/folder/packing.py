@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -19,10 +20,11 @@ from tokenbox.folder.priorities import matcher
 from tokenbox.folder.summaries import summary_of
 from tokenbox.folder.weighing import weigh
 from tokenbox.proof.calls import proven
-from tokenbox.proof.of_blocks import RENDER_BLOCKS
+from tokenbox.proof.of_blocks import CHOICE, RENDER_BLOCKS
 from tokenbox.render.registry import find_renderer
 from tokenbox.render.templates import block_body
 from tokenbox.tokenizers.registry import as_tokenizer
+from tokenbox.tokenizers.utf8 import utf8
 from tokenbox.worth.scorers import scorer_name
 
 if TYPE_CHECKING:
@@ -484,7 +486,7 @@ class _Packer:
         blocks += [*self._commits(), *self._source.changes]
         blocks += [replace(self._block(i, full=texts[i] is None), summary=texts[i]) for i in order]
         blocks += self._instructions()
-        rendering = proven(RENDER_BLOCKS, proof)(
+        rendering = proven(RENDER_BLOCKS, None if proof is None else self._with_choice(proof, forms))(
             blocks,
             self._counter.tokenizer,
             self._budget,
@@ -499,6 +501,28 @@ class _Packer:
             for i, file in enumerate(self._source.files)
         )
         return PackedFolder(rendering, files, self._options, gap, tuple(blocks))
+
+    def _with_choice(self, proof: Sink, forms: Mapping[int, FileShown]) -> Sink:
+        """``proof``, which is told as well what was asked for, and what each file is worth to it."""
+        options, query = self._options, self._options.query
+        asked = {
+            "id": CHOICE,
+            "query": None if query is None else hashlib.sha256(utf8(query)).hexdigest(),
+            "focus": list(options.focus),
+            "history": options.history,
+            "order": options.order.value,
+            "scorer": None if options.scorer is None else scorer_name(options.scorer),
+        }
+        files = [
+            {
+                "id": f"{CHOICE} {self._source.files[i].name}",
+                "decision": forms.get(i, FileShown.LISTED).name.lower(),
+                "base_size": self._tokens[i],
+                "worth": None if i not in self._worths else str(self._worths[i]),
+            }
+            for i in self._texts
+        ]
+        return lambda evidence: proof(replace(evidence, decisions=(*evidence.decisions, asked, *files)))
 
     def _block(self, i: int, *, full: bool) -> CodeBlock | DocumentBlock:
         file = self._source.files[i]

@@ -37,6 +37,11 @@ if TYPE_CHECKING:
     from tokenbox.proof.evidence import Record
     from tokenbox.proof.recorded import Recorded
 
+CHOICE = "choice"
+"""Begins the ids of what a pack was asked for and of its files with their worth: no block is called so.
+
+A replay renders the blocks again. It does not choose them again, which would take the folder.
+"""
 # Places of blocks in a list with annotations between them; nobody annotates a block a hundred times.
 _MAX_INDEX = 5_000_000
 # Stands where something was that is not rendered: an annotation, or a block of a type that was not asked for.

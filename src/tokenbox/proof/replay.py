@@ -19,7 +19,7 @@ from tokenbox.proof.calls import CODE, proven
 from tokenbox.proof.contents import differences, fields_of, read_contents
 from tokenbox.proof.errors import BundleInvalid, ReplayImpossible
 from tokenbox.proof.manifest import read_manifest
-from tokenbox.proof.of_blocks import RENDER_BLOCKS
+from tokenbox.proof.of_blocks import CHOICE, RENDER_BLOCKS
 from tokenbox.proof.of_messages import FIT
 from tokenbox.proof.of_policy import ENFORCE, ESTIMATE, PLAN
 from tokenbox.proof.of_sections import LAYOUT
@@ -100,12 +100,17 @@ def compared(contents: Contents, evidence: Evidence, taken: frozenset[str] = fro
         tuple(one for one in differences(contents, again) if not said(one.field)),
         tuple(
             dict.fromkeys(
-                "inputs[].from" if name.startswith("inputs[") else name
-                for name, value in fields_of(contents)
-                if value is not None and said(name)
+                _collapsed(name) for name, value in fields_of(contents) if value is not None and said(name)
             )
         ),
     )
+
+
+def _collapsed(field: str) -> str:
+    """One name for the same field of many records."""
+    if field.startswith("inputs["):
+        return "inputs[].from"
+    return f"decisions[{CHOICE}]" if field.startswith(f"decisions[{CHOICE}") else field
 
 
 def _said(contents: Contents, again: Contents, taken: frozenset[str]) -> Callable[[str], bool]:
@@ -123,9 +128,12 @@ def _said(contents: Contents, again: Contents, taken: frozenset[str]) -> Callabl
     }
 
     single = taken | figures | code
+    chosen = f"decisions[{CHOICE}" if predicate["function"] == RENDER_BLOCKS.name else None
 
     def said(field: str) -> bool:
         place = field.removesuffix(f".{CODE}")
+        if chosen is not None and field.startswith((f"{chosen} ", f"{chosen}]")):
+            return True
         return field.partition(".")[0] in _SAID or place in single or _SAID_OF.fullmatch(field) is not None
 
     return said
