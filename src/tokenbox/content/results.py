@@ -1,6 +1,6 @@
-"""Results of tools, rewritten in place: the same item of the caller's, of the same type, with other texts.
+"""Results of tools and plain messages, rewritten in place: the same item, of the same type, with other texts.
 
-What :mod:`tokenbox.content.items` reads, this writes: each shape keeps its results where it keeps them.
+What :mod:`tokenbox.content.items` reads, this writes: each shape keeps its texts where it keeps them.
 Nothing else of an item changes, and the caller's object stays as it was.
 """
 
@@ -14,7 +14,7 @@ from tokenbox.content.items import Item, read_item
 from tokenbox.content.message import InvalidMessage, Message
 
 Texts = Sequence[str]
-"""The new texts, one for each result of the item, in order."""
+"""The new texts of an item, in order."""
 
 
 def result_texts(item: Item) -> list[str]:
@@ -22,18 +22,28 @@ def result_texts(item: Item) -> list[str]:
     return [message.text for message in item.messages if message.role in Message.RESULT_ROLES]
 
 
-def with_results(value: Any, texts: Texts) -> tuple[Any, Item]:  # noqa: ANN401  # the caller's own object
-    """A copy of the item ``value`` whose results have other texts, and what is read from it.
+def cuttable_texts(item: Item) -> list[str]:
+    """The texts in an item that may be shown in part: its results, or what a plain message says."""
+    found = result_texts(item)
+    if found or item.joins or len(item.messages) != 1:
+        return found
+    message = item.messages[0]
+    plain = isinstance(message.content, str) and not message.tool_calls and not message.reasoning
+    return [message.text] if plain else []
 
-    Raises :class:`InvalidMessage` for an object whose results cannot be rewritten.
+
+def with_texts(value: Any, texts: Texts) -> tuple[Any, Item]:  # noqa: ANN401  # the caller's own object
+    """A copy of the item ``value`` with other :func:`cuttable_texts`, and what is read from it.
+
+    Raises :class:`InvalidMessage` for an object whose texts cannot be rewritten.
     """
-    refusal = InvalidMessage(f"the results of a {type(value).__name__} cannot be rewritten.")
+    refusal = InvalidMessage(f"the texts of a {type(value).__name__} cannot be rewritten.")
     try:
         written = _written(value, iter(texts).__next__)
     except StopIteration:  # it has more results than texts
         raise refusal from None
     item = read_item(written)
-    if result_texts(item) != list(texts):
+    if cuttable_texts(item) != list(texts):
         raise refusal
     return written, item
 
@@ -49,7 +59,7 @@ def _written(value: Any, text: Callable[[], str]) -> Any:  # noqa: ANN401
     dump = getattr(value, "model_dump", None)  # an object of an SDK is sent as its mapping
     if callable(dump):
         return _in_mapping(dump(exclude_none=True), text)
-    raise InvalidMessage(f"the results of a {type(value).__name__} cannot be rewritten.")
+    raise InvalidMessage(f"the texts of a {type(value).__name__} cannot be rewritten.")
 
 
 def _in_mapping(value: Mapping[str, Any], text: Callable[[], str]) -> dict[str, Any]:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.content.exchanges import Grouping
-from tokenbox.content.lenses.lines import ends_tokens, split_lines
-from tokenbox.content.lenses.select import select
+from tokenbox.content.lenses.lines import ends_tokens
 from tokenbox.content.message import InvalidMessage
-from tokenbox.content.results import result_texts, with_results
+from tokenbox.content.results import cuttable_texts, result_texts, with_texts
 from tokenbox.engine.reduction import least, plan
 from tokenbox.engine.window import (
     LEAST_CUT,
@@ -30,16 +29,19 @@ from tokenbox.engine.window import (
 from tokenbox.tokenizers.registry import get
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from tokenbox.compose.requests import Count, RunningCount
     from tokenbox.content.items import Item
+    from tokenbox.conversation.relevance import Text
     from tokenbox.tokenizers.protocol import Tokenizer
 
 # Plans of which the counter is asked, where sizes are estimates.
 _TRIES: Final = 16
 # What sizes lack is spread anew, over all items, once it is this part of the budget.
 _SPREAD_AT: Final = 16
+# Rooms that are tried for what a query needs, where the sizes of its pieces are estimates.
+_ROOMS: Final = 4
 # A cut that turns out larger than it should be is made again, smaller.
 _CUTS: Final = 4
 HANDLE: Final = 12
@@ -179,32 +181,88 @@ class CountedWindow:
     def answer(self, query: str, budget: int) -> list[WindowStep]:
         """Let leave what ``query`` needs least, until the request is within ``budget``: the steps.
 
-        Of a result that would take more than its share, only the lines stay that match the query best.
+        Of long texts only the pieces stay that match the query (:mod:`tokenbox.conversation.relevance`).
         """
-        from tokenbox.conversation.relevance import RECENT, to_leave  # noqa: PLC0415  # only a query needs it
+        from tokenbox.conversation.relevance import choose, ranked  # noqa: PLC0415  # only a query needs it
 
-        self.settle()
-        before = self.window.total
+        before = self.settle().total
         if before <= budget:
             return []
         parts = self.window.parts()
-        numbers = [number for part in parts for number in part]
-        texts = {n: "\n".join(m.counted_text for m in self.given[n].item.messages) for n in numbers}
-        sizes = {n: self.window.size(n) for n in numbers}
-        room = max(0, budget - (before - sum(sizes.values())))
-        share = room // RECENT
-        excerpts = {n: self._excerpt(n, query, share) for n in numbers if sizes[n] > share >= LEAST_CUT}
-        found = {n: form for n, form in excerpts.items() if form is not None}
-        gone = to_leave(parts, sizes | {n: size for n, (_, size) in found.items()}, texts, room, query)
-        cut = {n: form for n, form in found.items() if n not in gone}
-        self.window.commit(
-            EvictionPlan(before, sizes={n: (WindowAction.CUT, size) for n, (_, size) in cut.items()})
-        )
-        for number, (form, _) in cut.items():
+        texts = [[self._text(number) for number in part] for part in parts]
+        order = ranked(texts, query)
+        room = budget - (before - sum(self.window.size(number) for part in parts for number in part))
+        best: tuple[int, dict[int, ShownItem | None]] | None = None
+        for _ in range(_ROOMS):
+            stay = choose(texts, order, max(0, room))
+            changes = self._changed(parts, texts, stay)
+            items = {number: None if form is None else form.item for number, form in changes.items()}
+            free = budget - self.session.total_with(items)
+            if best is None or (best[0] < 0 if free >= 0 else free > best[0]) or 0 <= free < best[0]:
+                best = free, changes
+            if room <= 0 or 0 <= free <= budget // _SPREAD_AT // 2:
+                break
+            room += free
+        return [] if best is None else self._make(best[1], budget)
+
+    def _text(self, number: int) -> Text:
+        """What an item says, in pieces, with what it counts beside them."""
+        from tokenbox.conversation.relevance import Text, pieces_of  # noqa: PLC0415
+
+        item, size = self.given[number].item, self.window.size(number)
+        texts = cuttable_texts(item)
+        said = texts or [message.counted_text for message in item.messages]
+        pieces = [pieces_of(text) for text in said]
+        beside = None
+        if texts and size > LEAST_CUT:
+            try:
+                beside = self._written(number, [""] * len(texts))[1]
+            except InvalidMessage:  # it is shown whole or not at all
+                beside = None
+        flat = [piece for some in pieces for piece in some]
+        return Text(flat, size, beside, ends=tuple(accumulate(map(len, pieces))))
+
+    def _changed(
+        self, parts: Sequence[Sequence[int]], texts: Sequence[Sequence[Text]], stay: Container[int]
+    ) -> dict[int, ShownItem | None]:
+        """What leaves, as None, and what is shown in part."""
+        changes: dict[int, ShownItem | None] = {}
+        for place, part in enumerate(parts):
+            for number, text in zip(part, texts[place], strict=True):
+                if place not in stay:
+                    changes[number] = None
+                elif (form := self._in_part(number, text)) is not None:
+                    changes[number] = form
+        return changes
+
+    def _in_part(self, number: int, text: Text) -> ShownItem | None:
+        """The item with the pieces that were chosen; a result of which none was is masked."""
+        made = text.shown()
+        if made is None:
+            return None
+        results = _results(self.given[number].item)
+        shown = [said for said, _ in made]
+        for at, result in enumerate(results):
+            if not made[at][1]:
+                shown[at] = self._mark(result.tool_call_id or result.name, result.text)
+        form, size = self._written(number, shown)
+        return form if size < self.window.size(number) else None
+
+    def _make(self, changes: Mapping[int, ShownItem | None], budget: int) -> list[WindowStep]:
+        """Make changes that a query asks for: the steps."""
+        before = self.window.total
+        cut = {number: form for number, form in changes.items() if form is not None}
+        sizes = {
+            number: (WindowAction.CUT, self.session.cost(form.item) + self._share)
+            for number, form in cut.items()
+        }
+        self.window.commit(EvictionPlan(before, sizes=sizes))
+        for number, form in cut.items():
             self.shown[number] = form
             self.session.replace(number, form.item)
             self._keep_texts(self.given[number].item)
         between = self.settle().total
+        gone = [number for number, form in changes.items() if form is None]
         self.session.remove(gone)
         self.window.remove(gone)
         self._forget(gone)
@@ -222,22 +280,6 @@ class CountedWindow:
         ]
         left = [WindowStep(tuple(gone), WindowReason.LESS_WORTH, between, after, between - budget, budget)]
         return (steps if cut else []) + (left if gone else [])
-
-    def _excerpt(self, number: int, query: str, at_most: int) -> tuple[ShownItem, int] | None:
-        """The lines of a result that match the query best, together at most ``at_most`` tokens."""
-        texts = result_texts(self.given[number].item)
-        share = Fraction(at_most, self.window.size(number))
-        for _ in range(_CUTS if texts else 0):
-            lines = [max(1, int(len(split_lines(text)) * share)) for text in texts]
-            shown = [select(text, query, most) for text, most in zip(texts, lines, strict=True)]
-            try:
-                made = self._written(number, shown)
-            except InvalidMessage:
-                return None
-            if made[1] <= at_most:
-                return made
-            share *= Fraction(2 * at_most, 3 * made[1])
-        return None
 
     def least(self, limits: WindowLimits) -> dict[int, int]:
         """What is left once all is done that the limits allow, with its sizes: what must stay."""
@@ -345,11 +387,11 @@ class CountedWindow:
         return None
 
     def _written(self, number: int, texts: Sequence[str]) -> tuple[ShownItem, int]:
-        value, item = with_results(self.given[number].value, texts)
+        value, item = with_texts(self.given[number].value, texts)
         return ShownItem(value, item), self.session.cost(item) + self._share
 
     def _keep_texts(self, item: Item) -> None:
-        self.left_out.update((handle_of(text), text) for text in result_texts(item))
+        self.left_out.update((handle_of(text), text) for text in cuttable_texts(item))
 
     def _forget(self, numbers: Sequence[int]) -> None:
         for number in numbers:

@@ -65,9 +65,9 @@ def fit(  # noqa: PLR0913  # each is an option of its own
     fraction of it, in whole steps; a smaller one never keeps more. Below 1 the answer follows the list from
     its beginning, so a longer list keeps the changes that were made before, and the prompt its start.
     ``"auto"`` goes down as far as pays best with a prompt cache, by what the messages show (docs/caching.md).
-    ``query``: a text, or ``"last"`` for the last user message; old rounds and exchanges then compete for the
-    budget by how well they match it (:mod:`tokenbox.conversation.relevance`), after a quarter of the room
-    went to the newest. ``handles``: what is left out is named by a handle that :meth:`Fitted.expand` takes.
+    ``query``: a text, or ``"last"`` for the last user message; old messages and results then compete for the
+    budget by how well their lines match it (:mod:`tokenbox.conversation.relevance`), after an eighth of the
+    room went to the newest. ``handles``: what is left out is named by a handle that :meth:`Fitted.expand` takes.
 
     Raises :class:`ContextCriticalOverflow` if what must stay does not fit, :class:`InvalidMessage`,
     :class:`InvalidBudget`, :class:`UndeclaredCost`, or a ``TokenizerError``.

@@ -410,7 +410,7 @@ class Window:
         in_open_round = self.units[number] is self.open_round
         if action is WindowAction.MASK:
             self.results.pop(number, None)
-        elif not in_open_round:
+        elif not in_open_round and number in self.units[number].results:
             self.results[number] = None
         if action is WindowAction.RESTORE:
             del self.full[number]

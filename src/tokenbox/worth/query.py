@@ -115,6 +115,18 @@ def read_query(text: str) -> Query:
     return Query(text, tuple(words[:MAX_WORDS]), tuple(_places(read)), symbols)
 
 
+def read_question(text: str) -> Query:
+    """The query in a message of a chat: all words count alike; of a long one those at its start and end."""
+    read = _NO_NAME.sub(" ", known(text.encode("utf-8", "replace").decode()))
+    words = [word for word in split(read) if word not in STOP_WORDS and (len(word) > 1 or not word.isascii())]
+    found = dict.fromkeys(Word(stem(word), 1) for word in words)
+    found |= dict.fromkeys(Word(name, 1, whole=True) for name, _ in _symbols(read) if _is_compound(name))
+    listed = list(found)
+    if len(listed) > MAX_WORDS:
+        listed = [*listed[: MAX_WORDS // 2], *listed[-MAX_WORDS // 2 :]]
+    return Query(text, tuple(listed), (), {})
+
+
 def _without_kind(title: str) -> tuple[str, str]:
     """The title without the kind of change, such as ``fix(parser):``, and what it says it is about."""
     match = _KIND.match(title)
