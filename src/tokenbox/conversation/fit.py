@@ -67,7 +67,8 @@ def fit(  # noqa: PLR0913  # each is an option of its own
     ``"auto"`` goes down as far as pays best with a prompt cache, by what the messages show (docs/caching.md).
     ``query``: a text, or ``"last"`` for the last user message; old messages and results then compete for the
     budget by how well their lines match it (:mod:`tokenbox.conversation.relevance`), after an eighth of the
-    room went to the newest. ``handles``: what is left out is named by a handle that :meth:`Fitted.expand` takes.
+    room went to the newest. ``handles``: what is left out is named by a handle that :meth:`Fitted.expand`
+    takes.
 
     Raises :class:`ContextCriticalOverflow` if what must stay does not fit, :class:`InvalidMessage`,
     :class:`InvalidBudget`, :class:`UndeclaredCost`, or a ``TokenizerError``.
