@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from tokenbox import store as store
     from tokenbox.api import breakpoints, count, fit, layout, pack, render_blocks, select, whatif
     from tokenbox.catalog import TokenizerFamily
+    from tokenbox.compose.layout import Layout, SectionResult
     from tokenbox.compose.requests import Count, RequestCounter
-    from tokenbox.compose.sections import Layout, SectionResult
     from tokenbox.content.message import Message
     from tokenbox.content.section import Cut, Group, Keep, Section
     from tokenbox.conversation import ChatFormat, Conversation, Fitted
@@ -109,7 +109,7 @@ _lookups.counter_of_model.answered_by(_counter_of_model)
 _PLACES = {
     "api": ("breakpoints", "count", "fit", "layout", "pack", "render_blocks", "select", "whatif"),
     "compose.requests": ("Count",),
-    "compose.sections": ("Layout", "SectionResult"),
+    "compose.layout": ("Layout", "SectionResult"),
     "content.message": ("Message",),
     "content.section": ("Cut", "Group", "Keep", "Section"),
     "conversation": ("ChatFormat", "Conversation", "Fitted"),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from tokenbox import named_code
 from tokenbox.compose import sections as compose_sections
 from tokenbox.compose.bound import Bound
+from tokenbox.compose.layout import SEPARATOR
 from tokenbox.compose.remembered import COUNTS, counted
 from tokenbox.compose.requests import By, Count, RequestCounter
 from tokenbox.content.request import read_request
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from tokenbox.compose.block_whole import Summarize
     from tokenbox.compose.blocks import BlockLayout, Verbosity
     from tokenbox.compose.breakpoints import Breakpoint
-    from tokenbox.compose.sections import Groups, Layout
+    from tokenbox.compose.layout import Layout
+    from tokenbox.compose.sections import Groups
     from tokenbox.compose.selection import Selection
     from tokenbox.content.block_kinds import BlockType
     from tokenbox.content.blocks import Block
@@ -158,7 +160,7 @@ def layout(  # noqa: PLR0913  # the options of `compose.sections.layout`, the mo
     sections: Iterable[Section | Mapping[str, object]],
     budget: int,
     tokenizer: Counts | None = None,
-    separator: str = compose_sections.SEPARATOR,
+    separator: str = SEPARATOR,
     *,
     model: str | None = None,
     policy: Policy | str = "facet",
@@ -199,7 +201,7 @@ def whatif(  # noqa: PLR0913  # the options of `compose.sections.whatif`, and th
     sections: Iterable[Section | Mapping[str, object]],
     budgets: Iterable[int],
     tokenizer: Counts | None = None,
-    separator: str = compose_sections.SEPARATOR,
+    separator: str = SEPARATOR,
     *,
     model: str | None = None,
     policy: Policy | str = "facet",
@@ -223,7 +225,7 @@ def breakpoints(  # noqa: PLR0913  # the options of `whatif`, for a range of bud
     low: int,
     high: int,
     tokenizer: Counts | None = None,
-    separator: str = compose_sections.SEPARATOR,
+    separator: str = SEPARATOR,
     *,
     model: str | None = None,
     policy: Policy | str = "facet",
@@ -288,7 +290,7 @@ def select(  # noqa: PLR0913  # each is an option of its own
     model: str | None = None,
     tokenizer: Counts | None = None,
     order: str = "given",
-    separator: str = compose_sections.SEPARATOR,
+    separator: str = SEPARATOR,
     copies: bool = False,
     scorer: Scorer | str | None = None,
     cache: CountCache | None = None,

@@ -26,8 +26,8 @@ from tokenbox.tokenizers.cache import CountCache
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tokenbox.compose.layout import Layout
     from tokenbox.compose.requests import RequestCounter
-    from tokenbox.compose.sections import Layout
     from tokenbox.tokenizers.protocol import Tokenizer
 
 Row = Mapping[str, Any]

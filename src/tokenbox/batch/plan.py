@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.batch.errors import InvalidPlan
-from tokenbox.compose.sections import SEPARATOR
+from tokenbox.compose.layout import SEPARATOR
 from tokenbox.engine.result import Policy
 from tokenbox.proof.canonical import canonical
 

@@ -16,7 +16,7 @@ from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
     from tokenbox.compose.diff import LayoutValues
-    from tokenbox.compose.sections import Layout
+    from tokenbox.compose.layout import Layout
 
 _TWO = 2
 

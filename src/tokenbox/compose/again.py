@@ -87,9 +87,10 @@ def _patched(
 
 def _common_ends(old: Sequence[object], new: Sequence[object]) -> tuple[int, int]:
     """How many objects both begin with, and with how many both end: the same ones where all are alike."""
-    return _alike_until(map(is_, old, new), old, new), _alike_until(
-        map(is_, reversed(old), reversed(new)), old, new
-    )
+    first = _alike_until(map(is_, old, new), old, new)
+    if first == len(old) == len(new):
+        return first, first
+    return first, _alike_until(map(is_, reversed(old), reversed(new)), old, new)
 
 
 def _alike_until(same: Iterable[bool], old: Sequence[object], new: Sequence[object]) -> int:
@@ -142,13 +143,10 @@ class LastMade:
         names = list(chain.from_iterable(mappings))
         values = list(chain.from_iterable(map(dict.values, mappings)))
         last = self._kept
-        ends = [
-            _common_ends(last.lengths, lengths),
-            *(
-                _in_wholes(_common_ends(old, new), lengths)
-                for old, new in ((last.names, names), (last.values, values))
-            ),
-        ]
+        ends = [_common_ends(last.values, values)]
+        if any(ends[0]):
+            ends = [_in_wholes(some, lengths) for some in (ends[0], _common_ends(last.names, names))]
+            ends.append(_common_ends(last.lengths, lengths))
         before = min(first for first, _ in ends)
         after = min(len(given) - before, len(last.sections) - before, *(end for _, end in ends))
         end = len(given) - after

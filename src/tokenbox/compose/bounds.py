@@ -55,7 +55,7 @@ def checked_groups(groups: object) -> tuple[Group, ...]:
 def check_policy(sections: Sequence[Section], groups: Sequence[Group], policy: Policy) -> None:
     """Raises :class:`InvalidSection` for what the policy does not obey, and for names of nothing."""
     if policy is Policy.FACET:
-        needs = next((s for s in sections if s.forms or s.group or s.with_ or s.max is not None), None)
+        needs = next((section for section in sections if section.needs_degrade), None)
         if needs is not None:
             raise InvalidSection(
                 f"section {needs.id!r}: {needs.needs_degrade} needs policy='degrade'; the policy is 'facet'.",

@@ -55,14 +55,14 @@ class LinearWhole(Parts):
         whole = self._sum + join * (self._live - 1)
         costs = [weights[i] + join if weights[i] else 0 for i in order]
         # What would be left after each drop; at the very last one there is no join left to take away.
-        left = [whole - cost for cost in accumulate(costs)]
-        pivot = bisect_left(left, 1, key=lambda weight: int(price(max(0, weight)) <= budget))
-        totals = self._prices([whole, *left[: pivot - 1]]) if pivot else []
-        dropped = order[:pivot]
-        self._live -= pivot - costs[:pivot].count(0)
-        self._sum -= sum(weights[i] for i in dropped)
+        left = [whole, *map(whole.__sub__, accumulate(costs))]
+        pivot = bisect_left(left, 1, 1, key=lambda weight: int(price(max(0, weight)) <= budget)) - 1
+        totals = self._prices(left[:pivot]) if pivot else []
+        gone = pivot - costs[:pivot].count(0)
+        self._live -= gone
+        self._sum -= whole - left[pivot] - join * gone
         sizes, texts = self.sizes, self.texts
-        for i in dropped:
+        for i in order[:pivot]:
             weights[i] = sizes[i] = 0
             texts[i] = ""
         return totals

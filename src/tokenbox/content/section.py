@@ -193,6 +193,8 @@ class Section:
     cut: Cut = Cut.GRAPHEME
     marker: str = ""
     items: tuple[str, ...] | None = None
+    needs_degrade: str | None = field(default=None, init=False, repr=False, compare=False)
+    """The first of its fields that only ``policy="degrade"`` obeys."""
     _digest: bytes | None = field(default=None, init=False, repr=False, compare=False)
 
     # What may be given is wider than what is then held. A layout may have a hundred thousand sections, most
@@ -217,32 +219,31 @@ class Section:
         marker: str = "",
         items: tuple[str, ...] | None = None,
     ) -> None:
-        put = object.__setattr__
-        put(self, "id", id)
-        put(self, "content", content)
-        put(self, "priority", priority)
-        put(self, "min", min)
-        put(self, "grow", grow)
-        put(self, "shrink", shrink)
+        values = self.__dict__  # a frozen class has no quicker way
+        values["id"] = id
+        values["content"] = content
+        values["priority"] = priority
+        values["min"] = min
+        values["grow"] = grow
+        values["shrink"] = shrink
         if id.__class__ is not str or not id or not id.isascii():
             self._check_id()
         if content.__class__ is not str or not content.isascii():
             self._take_items()
             self._check_text("content", self.content)
         if priority.__class__ is not int or not -MAX_INTEGER <= priority <= MAX_INTEGER:
-            put(self, "priority", self._whole("priority", -MAX_INTEGER))
+            values["priority"] = self._whole("priority", -MAX_INTEGER)
         if min.__class__ is not int or not 0 <= min <= MAX_INTEGER:
-            put(self, "min", self._whole("min", 0))
+            values["min"] = self._whole("min", 0)
         if grow.__class__ is not int or not 0 <= grow <= MAX_INTEGER:
-            put(self, "grow", self._weight("grow", grow))
+            values["grow"] = self._weight("grow", grow)
         if shrink.__class__ is not int or not 0 <= shrink <= MAX_INTEGER:
-            put(self, "shrink", self._weight("shrink", shrink))
+            values["shrink"] = self._weight("shrink", shrink)
         if items is not None and self.content == "\n".join(items):
-            put(self, "items", items)
+            values["items"] = items
         options = (strategy, role, extra, keep, forms, max, group, with_, cut, marker)
         if options != _PLAIN:
-            for name, value in zip(_OPTIONS, options, strict=True):
-                put(self, name, value)
+            values.update(zip(_OPTIONS, options, strict=True))
             self._check_options()
 
     def _whole(self, name: str, least: int) -> int:
@@ -277,17 +278,14 @@ class Section:
                 self._check_text(name, other)
                 if not other or other == self.id:
                     self._refuse(name, f"names a group or another section, not {other!r}")
+        given = {"forms": self.forms, "max": self.max, "group": self.group, "with": self.with_}
+        needs = next((name for name, value in given.items() if value not in (None, ())), None)
+        object.__setattr__(self, "needs_degrade", needs)
 
     @property
     def alternatives(self) -> tuple[Pipeline | Text, ...]:
         """What the section may be instead of its content, best first."""
         return self.forms if self.strategy is None else (self.strategy,)
-
-    @property
-    def needs_degrade(self) -> str | None:
-        """The first of its fields that only ``policy="degrade"`` obeys."""
-        given = {"forms": self.forms, "max": self.max, "group": self.group, "with": self.with_}
-        return next((name for name, value in given.items() if value not in (None, ())), None)
 
     @property
     def critical(self) -> bool:

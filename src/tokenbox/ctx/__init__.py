@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from tokenbox import catalog
 from tokenbox.catalog import Figure, Limit, ModelLimits
 from tokenbox.catalog.names import undated
-from tokenbox.compose.sections import SEPARATOR
+from tokenbox.compose.layout import SEPARATOR
 from tokenbox.config import current, reload
 from tokenbox.config.servers import keep_answer
 from tokenbox.conversation.served import ServerFormat

@@ -8,7 +8,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.compose.breakpoints import breakpoints
-from tokenbox.compose.sections import SEPARATOR, whatif
+from tokenbox.compose.layout import SEPARATOR
+from tokenbox.compose.sections import whatif
 from tokenbox.documents.source import DocumentCode
 from tokenbox.engine.result import Policy
 from tokenbox.errors import DocumentError, TokenboxError
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from tokenbox.compose.breakpoints import Breakpoint
+    from tokenbox.compose.layout import Layout
     from tokenbox.compose.requests import RequestCounter
-    from tokenbox.compose.sections import Layout
     from tokenbox.content.section import Group, Section
     from tokenbox.errors import ContextCriticalOverflow
     from tokenbox.proof import Sink

@@ -7,6 +7,7 @@ it never sees a text.
 
 from __future__ import annotations
 
+from itertools import compress as compress_to
 from math import lcm
 from typing import TYPE_CHECKING, Protocol
 
@@ -128,7 +129,7 @@ def lay_out(
 
 def check_fixed_load(boxes: Sequence[Weights], budget: int, whole: LayoutWhole) -> int:
     """Steps 1 and 2: the critical sections alone must fit; what they leave is the free space."""
-    critical = [i for i, box in enumerate(boxes) if not box.shrink]
+    critical = [i for i, shrink in enumerate([box.shrink for box in boxes]) if not shrink]
     fixed_load = whole.total_of(critical)
     if fixed_load > budget:
         raise whole.overflow(critical, fixed_load, budget)
@@ -183,7 +184,7 @@ def largest_remainder(amount: int, weights: Sequence[int | Fraction]) -> list[in
 def compression_order(boxes: Sequence[Box]) -> list[int]:
     """Flexible sections by (priority ascending, shrink descending, declared order ascending)."""
     shrinks, priorities = [box.shrink for box in boxes], [box.priority for box in boxes]
-    order = [i for i, shrink in enumerate(shrinks) if shrink]
+    order = list(compress_to(range(len(shrinks)), shrinks))
     # Two stable sorts: the less significant key first.
     order.sort(key=shrinks.__getitem__, reverse=True)
     order.sort(key=priorities.__getitem__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.compose.blocks import BlockLayout
-from tokenbox.compose.sections import Layout
+from tokenbox.compose.layout import Layout
 from tokenbox.conversation import Conversation, Fitted
 from tokenbox.inspect.of_blocks import blocks_entry, pack_entry
 from tokenbox.inspect.of_layout import layout_entry

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tokenbox.compose.counting import Counter
-    from tokenbox.compose.sections import Layout
+    from tokenbox.compose.layout import Layout
     from tokenbox.engine.result import Step
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 

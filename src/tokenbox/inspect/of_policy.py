@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tokenbox.compose.blocks import BlockLayout
-from tokenbox.compose.sections import Layout
+from tokenbox.compose.layout import Layout
 from tokenbox.conversation.record import Fitted
 from tokenbox.inspect.of_blocks import blocks_entry
 from tokenbox.inspect.of_layout import layout_entry, tokenizer_facts

@@ -11,7 +11,7 @@ from tokenbox.inspect.page import asset
 from tokenbox.inspect.record import record_of
 
 if TYPE_CHECKING:
-    from tokenbox.compose.sections import Layout
+    from tokenbox.compose.layout import Layout
 
 SCRIPT = "widget.js"
 

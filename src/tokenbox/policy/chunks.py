@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.compose.sections import SEPARATOR
+from tokenbox.compose.layout import SEPARATOR
 from tokenbox.content.blocks import Block
 from tokenbox.content.items import Item, read_item
 from tokenbox.content.message import InvalidMessage, check_tools

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from enum import StrEnum
 
     from tokenbox.compose.blocks import BlockLayout
+    from tokenbox.compose.layout import Layout
     from tokenbox.compose.requests import Count
-    from tokenbox.compose.sections import Layout
     from tokenbox.models import OutputMode
     from tokenbox.policy.chunks import Chunks
     from tokenbox.policy.guard import GuardLimits, Verdict

@@ -15,7 +15,7 @@ from tokenbox.policy.records import SummaryOp
 
 if TYPE_CHECKING:
     from tokenbox.compose.blocks import BlockLayout
-    from tokenbox.compose.sections import Layout
+    from tokenbox.compose.layout import Layout
     from tokenbox.policy.chunks import Chunks
     from tokenbox.tokenizers.protocol import Tokenizer
 

@@ -6,7 +6,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, cast
 
 from tokenbox.compose import sections as compose_sections
-from tokenbox.compose.sections import ALGORITHM, section_digest
+from tokenbox.compose.layout import ALGORITHM, section_digest
 from tokenbox.content.section import Section, Text
 from tokenbox.content.weight import weight_text
 from tokenbox.engine.result import Policy
@@ -20,7 +20,7 @@ from tokenbox.tokenizers.cache import text_digest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tokenbox.compose.sections import Layout
+    from tokenbox.compose.layout import Layout
     from tokenbox.proof.calls import Arguments
     from tokenbox.proof.evidence import Record
     from tokenbox.proof.recorded import Recorded

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tokenbox.compose import sections as compose_sections
 from tokenbox.compose.bounds import checked_groups
+from tokenbox.compose.layout import SEPARATOR
 from tokenbox.compose.requests import RequestCounter
 from tokenbox.engine.result import Policy
 from tokenbox.tokenizers.registry import as_tokenizer
@@ -13,7 +14,8 @@ from tokenbox.tokenizers.registry import as_tokenizer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from tokenbox.compose.sections import Groups, Layout
+    from tokenbox.compose.layout import Layout
+    from tokenbox.compose.sections import Groups
     from tokenbox.content.section import Section
     from tokenbox.proof.evidence import Sink
     from tokenbox.tokenizers.cache import CountCache
@@ -26,7 +28,7 @@ def layout(  # noqa: PLR0913  # the options of `compose_sections.layout`, and pr
     sections: Iterable[Section | Mapping[str, object]],
     budget: int,
     tokenizer: str | Tokenizer | RequestCounter | Callable[[str], int],
-    separator: str = compose_sections.SEPARATOR,
+    separator: str = SEPARATOR,
     *,
     policy: Policy | str = Policy.FACET,
     groups: Groups | None = None,

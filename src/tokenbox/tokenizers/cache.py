@@ -66,7 +66,14 @@ class CountCache:
 
     def count(self, tokenizer: Tokenizer, text: str) -> int:
         """``tokenizer.count(text)``, made at most once."""
-        return self.count_batch(tokenizer, [text])[0]
+        key = tokenizer.identity.fingerprint, text_digest(text)
+        with self._lock:
+            found = self._counts.get(key)
+            if found is not None:
+                self._hits += 1
+                self._counts.move_to_end(key)
+                return found
+        return self.count_batch(tokenizer, [text], [key[1]])[0]
 
     def count_batch(
         self, tokenizer: Tokenizer, texts: Sequence[str], digests: Sequence[bytes] | None = None

@@ -68,13 +68,13 @@ class Tiktoken:
         return self._decode_bytes(tokens)
 
     def count_batch(self, texts: Sequence[str]) -> list[int]:
-        """The count of each text; many texts per call of the engine, the calls in threads where that pays."""
+        """The count of each text; of much text many per call of the engine, the calls in threads."""
+        threads, size = min(_processors(), _MAX_THREADS), sum(map(len, texts))
+        if threads == 1 or size <= _GROUP:
+            return list(map(len, map(self.ordinary, texts)))
         # tiktoken lets go of the GIL while it encodes, so there is work for a thread on each processor.
-        share = -(-sum(map(len, texts)) // min(_processors(), _MAX_THREADS))
-        groups = list(_groups(texts, min(max(share, _GROUP), 2 * _GROUP)))
-        in_threads = len(groups) > 1 and _processors() > 1
-        counts = (_pool().map if in_threads else map)(self._count_group, groups)
-        return [count for group in counts for count in group]
+        groups = list(_groups(texts, min(max(-(-size // threads), _GROUP), 2 * _GROUP)))
+        return [count for group in _pool().map(self._count_group, groups) for count in group]
 
     def _count_group(self, texts: Sequence[str]) -> list[int]:
         """Count texts in one call: joined by a special token, which keeps them as apart as separate calls."""

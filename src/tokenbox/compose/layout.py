@@ -1,0 +1,334 @@
+"""A finished layout: what is emitted, what became of each section and why, and the digest of it all."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+from tokenbox.compose.bounds import Warned, check_policy, checked_groups, warnings
+from tokenbox.compose.diff import SCHEMA, LayoutDiff, diff
+from tokenbox.compose.messages import messages_of
+from tokenbox.content.section import Group, Section, Text
+from tokenbox.content.weight import weight_text
+from tokenbox.engine.result import Action, Decision, Policy
+from tokenbox.errors import LayoutError
+from tokenbox.tokenizers.cache import text_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from tokenbox.compose.counting import Counter
+    from tokenbox.compose.requests import Count
+    from tokenbox.engine.result import Step, StepLog
+    from tokenbox.errors import ContextCriticalOverflow
+    from tokenbox.tokenizers.protocol import TokenizerIdentity
+
+    AtBudgets = Callable[[object], list["Layout | ContextCriticalOverflow"]]
+
+
+ALGORITHM = "token-box-model/1"
+SEPARATOR = "\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a layout is made with, beside sections, budget and tokenizer."""
+
+    separator: str = SEPARATOR
+    policy: Policy = Policy.FACET
+    groups: tuple[Group, ...] = ()
+    reclaim: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        sections: Sequence[Section],
+        separator: object,
+        policy: object,
+        groups: object,
+        *,
+        reclaim: object,
+    ) -> Options:
+        """The options, checked, also against the sections."""
+        if policy not in list(Policy):
+            raise LayoutError(f"policy is one of {', '.join(Policy)}, not {policy!r}.")
+        if type(reclaim) is not bool:
+            raise LayoutError(f"reclaim is True or False, not {reclaim!r}.")
+        checked = checked_groups({} if groups is None else groups)
+        options = cls(_checked_separator(separator), Policy(str(policy)), checked, reclaim)
+        check_policy(sections, checked, options.policy)
+        return options
+
+    def to_dict(self) -> dict[str, object]:
+        """The options as plain data; the policy and groups only where they are not the default."""
+        data: dict[str, object] = {"separator": self.separator, "reclaim": self.reclaim}
+        if self.policy is not Policy.FACET:
+            data["policy"] = self.policy.value
+            data["groups"] = {
+                group.name: group.to_dict() for group in sorted(self.groups, key=lambda g: g.name)
+            }
+        return data
+
+
+@dataclass(frozen=True, slots=True)
+class SectionResult:
+    """What became of one section, in tokens: ``base_size`` of its content, ``size`` of the ``text`` emitted.
+
+    ``form``: which of its ``forms`` that is, or is cut from; None: its content.
+    """
+
+    id: str
+    decision: Decision
+    base_size: int
+    size: int
+    text: str = field(default="", repr=False)
+    form: str | None = None
+    steps: tuple[Step, ...] = ()
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "id": self.id,
+            "decision": self.decision.value,
+            "base_size": self.base_size,
+            "size": self.size,
+            **({} if self.form is None else {"form": self.form}),
+            "steps": [step.to_dict() for step in self.steps],
+        }
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A finished layout. ``total <= budget``, and ``total`` is the count of ``text`` as a whole.
+
+    With a counter of requests the whole is ``messages()``: ``count`` is the count of that request, and
+    ``total`` its total.
+
+    ``joins`` is what the separators and the merging at section borders add: ``total`` minus the sum of the
+    section sizes (it may be negative). ``pricing`` says how joins were priced while deciding: ``exact`` or
+    ``conservative``. ``fixed_load`` is the count of the critical sections alone.
+    """
+
+    inputs: tuple[Section, ...] = field(repr=False)
+    texts: tuple[str, ...] = field(repr=False)
+    sizes: tuple[int, ...] = field(repr=False)
+    base_sizes: tuple[int, ...] = field(repr=False)
+    log: StepLog = field(repr=False)
+    text: str = field(repr=False)
+    total: int
+    budget: int
+    fixed_load: int
+    tokenizer: TokenizerIdentity
+    options: Options
+    forms: Mapping[int, int] = field(repr=False)
+    pricing: str
+    counter: Counter | None = field(repr=False, compare=False)
+    at_budgets: AtBudgets | None = field(repr=False, compare=False)
+    count: Count | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        # A tokenizer with its engine stays in its process; the record travels.
+        return {**self.__dict__, "counter": None, "at_budgets": None}
+
+    @property
+    def separator(self) -> str:
+        return self.options.separator
+
+    @property
+    def reclaim(self) -> bool:
+        return self.options.reclaim
+
+    @property
+    def policy(self) -> Policy:
+        return self.options.policy
+
+    @cached_property
+    def warnings(self) -> tuple[Warned, ...]:
+        """What the sections say and what has no effect."""
+        return tuple(warnings(self.inputs, self.base_sizes))
+
+    @property
+    def joins(self) -> int:
+        return self.total - sum(self.sizes)
+
+    @cached_property
+    def sections(self) -> tuple[SectionResult, ...]:
+        """Every section in declared order, dropped ones too."""
+        steps: dict[int, list[Step]] = {}
+        for step in self.log:
+            steps.setdefault(step.section, []).append(step)
+        return tuple(
+            SectionResult(
+                section.id,
+                _decision(section, text, steps.get(i, ())),
+                base_size,
+                size,
+                text,
+                self._form(i) if text else None,
+                tuple(steps.get(i, ())),
+            )
+            for i, (section, text, base_size, size) in enumerate(
+                zip(self.inputs, self.texts, self.base_sizes, self.sizes, strict=True)
+            )
+        )
+
+    def _form(self, i: int) -> str | None:
+        number = self.forms.get(i, 0)
+        if not number or not self.inputs[i].forms:
+            return None
+        form = self.inputs[i].forms[number - 1]
+        return f"text {number}" if isinstance(form, Text) else str(form)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 (hex) over the RFC 8785 JSON of everything that decides the layout, and of its result."""
+        import rfc8785  # noqa: PLC0415  # only who asks for a digest pays for it
+
+        return hashlib.sha256(rfc8785.dumps(cast("Any", self._digested()))).hexdigest()
+
+    def messages(self) -> list[dict[str, str]]:
+        """One chat message per section with text, in order: ``{"role", "content"}``.
+
+        Raises :class:`LayoutError` where a section that was emitted has no role.
+        """
+        return messages_of(self.inputs, self.texts)
+
+    def to_dict(self) -> dict[str, object]:
+        """The record as JSON-compatible data; its schema is ``tokenbox schema result``."""
+        return {
+            "schema": SCHEMA,
+            "budget": self.budget,
+            "total": self.total,
+            **({} if self.count is None else {"count": self.count.to_dict()}),
+            "joins": self.joins,
+            "fixed_load": self.fixed_load,
+            "pricing": self.pricing,
+            "tokenizer": self.tokenizer.to_dict(),
+            **({} if self.policy is Policy.FACET else {"policy": self.policy.value}),
+            "sections": [section.to_dict() for section in self.sections],
+            **({"warnings": [warned.to_dict() for warned in self.warnings]} if self.warnings else {}),
+            "text": self.text,
+            "digest": self.digest,
+        }
+
+    def whatif(self, budgets: Iterable[int]) -> list[Layout | ContextCriticalOverflow]:
+        """The same sections at other budgets; no text is counted again. See :func:`tokenbox.whatif`.
+
+        Raises :class:`LayoutError` for a layout that came from another process, without its tokenizer.
+        """
+        if self.at_budgets is None:
+            raise LayoutError(
+                "this layout is a copy without its tokenizer. "
+                "Use tokenbox.whatif(layout.inputs, budgets, tokenizer)."
+            )
+        return self.at_budgets(budgets)
+
+    def diff(self, other: Layout) -> LayoutDiff:
+        """What differs in ``other``: budgets, decisions, sizes, and the first byte of the text."""
+        if not isinstance(other, Layout):
+            raise LayoutError(f"a layout is compared with a layout, not with {type(other).__name__}.")
+        return diff(self, other)
+
+    def explain(self, width: int = 80) -> str:
+        """The layout as a plain-text picture ``width`` columns wide."""
+        from tokenbox.render.explain import explain  # noqa: PLC0415  # a picture is drawn only on request
+
+        return explain(self, width)
+
+    def __repr__(self) -> str:
+        from tokenbox.render.html import in_words  # noqa: PLC0415  # as above
+
+        decisions = [section.decision.value for section in self.sections]
+        return in_words(
+            "Layout", self.total, self.budget, self.tokenizer.name, decisions, exact=self.tokenizer.exact
+        )
+
+    def _repr_html_(self) -> str:
+        """A small picture, for notebooks."""
+        from tokenbox.render.html import FigureRow, figure  # noqa: PLC0415  # as above
+
+        rows = [
+            FigureRow(one.id, one.decision.value, one.base_size, one.size, tuple(s.why for s in one.steps))
+            for one in self.sections
+        ]
+        return figure(
+            f"Layout · {self.tokenizer.name}",
+            rows,
+            total=self.total,
+            budget=self.budget,
+            exact=self.tokenizer.exact,
+            notes=[warned.message for warned in self.warnings],
+        )
+
+    def _digested(self) -> dict[str, object]:
+        return {
+            "schema": SCHEMA,
+            "algorithm": ALGORITHM,
+            "options": self.options.to_dict(),
+            "budget": self.budget,
+            "tokenizer": self.tokenizer.to_dict(),
+            "inputs": [section_digest(section) for section in self.inputs],
+            "decisions": [
+                [section.id, section.decision.value, section.base_size, section.size]
+                for section in self.sections
+            ],
+            "emitted": text_digest(self.text).hex(),
+        }
+
+
+_DECISIONS = {
+    Action.EXPAND: Decision.EXPANDED,
+    Action.COMPRESS: Decision.COMPRESSED,
+    Action.TRUNCATE: Decision.TRUNCATED,
+    Action.DROP: Decision.DROPPED,
+}
+
+
+def _decision(section: Section, text: str, steps: Sequence[Step]) -> Decision:
+    """What the last step left, where that is not the content itself."""
+    if not steps or (text == section.content and steps[-1].action is not Action.DROP):
+        return Decision.KEPT
+    return _DECISIONS[steps[-1].action]
+
+
+def section_digest(section: Section) -> str:
+    """SHA-256 (hex) over everything in a section that can change a layout."""
+    fields = [
+        section.id,
+        section.content_digest.hex(),
+        str(section.priority),
+        str(section.min),
+        weight_text(section.grow),
+        weight_text(section.shrink),
+        "" if section.strategy is None else section.strategy.identity,
+        section.role or "",
+        section.keep.value,
+        *(text_digest(item).hex() for item in section.extra),
+        *_degrading_fields(section),
+    ]
+    return hashlib.sha256("".join(f"{len(f)}:{f}" for f in fields).encode()).hexdigest()
+
+
+def _degrading_fields(section: Section) -> Iterable[str]:
+    """Each field beside those of the model that says something, with its name before it."""
+    for name, value in section.degrading().items():
+        yield f"{name}="
+        if name == "forms":
+            yield from (
+                text_digest(form.text).hex() if isinstance(form, Text) else form.identity
+                for form in section.forms
+            )
+        else:
+            yield str(value)
+    if section.items is not None:
+        yield "items="
+        yield from (str(len(item)) for item in section.items)
+
+
+def _checked_separator(separator: object) -> str:
+    if not isinstance(separator, str):
+        raise LayoutError(f"a separator is text, not {type(separator).__name__}.")
+    if not separator.isascii():
+        text_digest(separator)
+    return separator
