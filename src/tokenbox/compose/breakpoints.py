@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from tokenbox.compose.layout import SEPARATOR, Layout, Options
+from tokenbox.compose.layout import SEPARATOR, Layout, LayoutOptions
 from tokenbox.compose.sections import checked_sections, counter_of, lay_out_all
 from tokenbox.engine.result import Action, Policy
 from tokenbox.errors import InvalidBudget
@@ -70,7 +70,7 @@ def breakpoints(
     if low > high:
         raise InvalidBudget(f"a range of budgets goes from a smaller to a larger one, not {low} to {high}.")
     checked = checked_sections(sections)
-    options = Options.of(checked, separator, policy, groups, reclaim=reclaim)
+    options = LayoutOptions.of(checked, separator, policy, groups, reclaim=reclaim)
     counter = counter_of(checked, tokenizer, None)
     outcomes = _Outcomes(lambda budget: lay_out_all(checked, options, counter, [budget])[0])
     for budget in _tried(outcomes, low, high):

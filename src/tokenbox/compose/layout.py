@@ -33,7 +33,7 @@ SEPARATOR = "\n\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class LayoutOptions:
     """What a layout is made with, beside sections, budget and tokenizer."""
 
     separator: str = SEPARATOR
@@ -50,7 +50,7 @@ class Options:
         groups: object,
         *,
         reclaim: object,
-    ) -> Options:
+    ) -> LayoutOptions:
         """The options, checked, also against the sections."""
         if policy not in list(Policy):
             raise LayoutError(f"policy is one of {', '.join(Policy)}, not {policy!r}.")
@@ -120,7 +120,7 @@ class Layout:
     budget: int
     fixed_load: int
     tokenizer: TokenizerIdentity
-    options: Options
+    options: LayoutOptions
     forms: Mapping[int, int] = field(repr=False)
     pricing: str
     counter: Counter | None = field(repr=False, compare=False)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tokenbox.compose.again import MADE
 from tokenbox.compose.bounds import engine_boxes
 from tokenbox.compose.counting import Counter
-from tokenbox.compose.layout import SEPARATOR, Layout, Options
+from tokenbox.compose.layout import SEPARATOR, Layout, LayoutOptions
 from tokenbox.compose.linear import PricedWhole
 from tokenbox.compose.messages import MessagesWhole, check_roles, count_of_messages
 from tokenbox.compose.pricing import checked_total, exact_whole
@@ -77,14 +77,14 @@ def layout(
     cannot be counted.
     """
     checked = checked_sections(sections)
-    options = Options.of(checked, separator, policy, groups, reclaim=reclaim)
+    options = LayoutOptions.of(checked, separator, policy, groups, reclaim=reclaim)
     return lay_out(checked, budget, options, tokenizer, cache)
 
 
 def lay_out(
     sections: Sequence[Section],
     budget: object,
-    options: Options,
+    options: LayoutOptions,
     tokenizer: str | Tokenizer | RequestCounter | Callable[[str], int],
     cache: CountCache | None = None,
 ) -> Layout:
@@ -121,12 +121,12 @@ def whatif(
     A budget too small for the critical sections has its error in its place.
     """
     checked = checked_sections(sections)
-    options = Options.of(checked, separator, policy, groups, reclaim=reclaim)
+    options = LayoutOptions.of(checked, separator, policy, groups, reclaim=reclaim)
     return lay_out_all(checked, options, counter_of(checked, tokenizer, cache), budgets)
 
 
 def lay_out_all(
-    sections: Sequence[Section], options: Options, counter: Counter, budgets: object
+    sections: Sequence[Section], options: LayoutOptions, counter: Counter, budgets: object
 ) -> list[Layout | ContextCriticalOverflow]:
     """``whatif`` for sections that have been checked, and a counter that may know them."""
     if not isinstance(budgets, Iterable) or isinstance(budgets, str | bytes):
@@ -140,7 +140,7 @@ def lay_out_all(
     return results
 
 
-def _lay_out(sections: Sequence[Section], budget: int, options: Options, counter: Counter) -> Layout:
+def _lay_out(sections: Sequence[Section], budget: int, options: LayoutOptions, counter: Counter) -> Layout:
     """Price the whole exactly where the tokenizer allows it, run the engine, check the result."""
     if counter.requests is not None:
         return _lay_out_messages(sections, budget, options, counter, counter.requests)
@@ -157,7 +157,11 @@ def _lay_out(sections: Sequence[Section], budget: int, options: Options, counter
 
 
 def _lay_out_messages(
-    sections: Sequence[Section], budget: int, options: Options, counter: Counter, requests: RequestCounter
+    sections: Sequence[Section],
+    budget: int,
+    options: LayoutOptions,
+    counter: Counter,
+    requests: RequestCounter,
 ) -> Layout:
     """Lay out what is sent as messages: the budget holds on the request."""
     counts: dict[tuple[str, ...], Count | None] = {}
@@ -199,7 +203,7 @@ class _Pricing(NamedTuple):
         return all(so_far <= SMALL for so_far in characters)
 
 
-def _text_pricing(sections: Sequence[Section], options: Options, counter: Counter) -> _Pricing:
+def _text_pricing(sections: Sequence[Section], options: LayoutOptions, counter: Counter) -> _Pricing:
     return _Pricing(
         sections,
         lambda correction: PricedWhole(sections, options.separator, counter, correction),
@@ -209,7 +213,9 @@ def _text_pricing(sections: Sequence[Section], options: Options, counter: Counte
     )
 
 
-def _lay_out_priced(sections: Sequence[Section], budget: int, options: Options, pricing: _Pricing) -> Layout:
+def _lay_out_priced(
+    sections: Sequence[Section], budget: int, options: LayoutOptions, pricing: _Pricing
+) -> Layout:
     """Price joins conservatively and let the count of the emitted whole decide.
 
     If that is over the budget by e, lay out again as if the budget were smaller by e; if much was left free,
@@ -240,7 +246,9 @@ def _lay_out_priced(sections: Sequence[Section], budget: int, options: Options, 
             correction += result.total - estimate.total
 
 
-def _expand_priced(total: int, budget: int, options: Options, pricing: _Pricing, correction: int) -> Layout:
+def _expand_priced(
+    total: int, budget: int, options: LayoutOptions, pricing: _Pricing, correction: int
+) -> Layout:
     """Everything fits, as ``total`` tokens: only the extra items are taken at a price.
 
     If they turn out to be over the budget by e, they are offered e less, at last nothing.
@@ -263,7 +271,7 @@ def _inconsistent(result: Layout) -> TokenizerError:
     )
 
 
-def _run(whole: Parts, budget: int, options: Options) -> Layout:
+def _run(whole: Parts, budget: int, options: LayoutOptions) -> Layout:
     """Run the engine on one pricing of the whole and record what came out."""
     if options.policy is Policy.FACET:
         fixed_load, log = box.lay_out(whole.sections, budget, whole, reclaim=options.reclaim)
