@@ -96,6 +96,14 @@ def _repomix(corpus: Path, output: Path, budget: int | None) -> list[str]:
     ]
 
 
+def redcon(corpus: Path, output: Path, budget: int | None) -> list[str]:
+    """What redcon is called with."""
+    return [
+        *("-q", "pack", TASK, "--repo", str(corpus), "--max-tokens", str(budget)),
+        *("--format", "context-only", "--out-prefix", str(output)),
+    ]
+
+
 PROGRAMS = (
     Program(
         "tokenbox",
@@ -141,10 +149,7 @@ PROGRAMS = (
     Program(
         "redcon",
         _python("redcon") / "redcon",
-        lambda corpus, output, budget: [
-            *("-q", "pack", TASK, "--repo", str(corpus), "--max-tokens", str(budget)),
-            *("--format", "context-only", "--out-prefix", str(output)),
-        ],
+        redcon,
         full=False,
         budgets=True,
         caches=True,

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from peers_of_selection import SELECTORS
 from score import hunks, interval, recall
-from trees import files_of, source_of
+from trees import files_of, history_of, source_of
 
 from tests.compose.independent import encoding
 from tokenbox.tokenizers import registry
@@ -54,8 +54,9 @@ def main() -> None:
     seconds: dict[str, float] = defaultdict(float)
     for line in options.tasks.read_text().splitlines():
         task = json.loads(line)
-        files = files_of(clone_of(options.clones, task["repository"]), task["parent"])
-        source = source_of(files)
+        clone = clone_of(options.clones, task["repository"])
+        files = files_of(clone, task["parent"])
+        source = source_of(files, history_of(clone, task["parent"]))
         gold = hunks(files, task["gold"])
         query = None if options.without_query else task["query"]
         for name in names:

@@ -8,6 +8,8 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from programs import PEERS, outputs
+
 from tokenbox.folder import PackOptions, pack_source
 
 if TYPE_CHECKING:
@@ -25,6 +27,13 @@ CHUNK = 40
 def packed(source: Source, query: str | None, budget: int, counter: Tokenizer, cache: CountCache) -> str:
     """tokenbox pack --budget N --query TEXT."""
     return pack_source(source, counter, budget, options=PackOptions(query), cache=cache).text
+
+
+def packed_with_history(
+    source: Source, query: str | None, budget: int, counter: Tokenizer, cache: CountCache
+) -> str:
+    """tokenbox pack --budget N --query TEXT --history."""
+    return pack_source(source, counter, budget, options=PackOptions(query, history=True), cache=cache).text
 
 
 def bm25_chunks(source: Source, query: str | None, budget: int, counter: Tokenizer, cache: CountCache) -> str:
@@ -59,7 +68,9 @@ def at_random(source: Source, query: str | None, budget: int, counter: Tokenizer
 
 
 SELECTORS: dict[str, Selector] = {
+    **{name: outputs(name) for name in PEERS},
     "tokenbox": packed,
+    "tokenbox --history": packed_with_history,
     "bm25 chunks": bm25_chunks,
     "path order": path_order,
     "random": at_random,

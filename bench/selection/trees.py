@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import subprocess
+import tempfile
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tokenbox.folder.generated import as_text
 from tokenbox.folder.languages import kind_of
 from tokenbox.folder.names import order, shown
 from tokenbox.folder.priors import Priors
 from tokenbox.folder.source import File, Source
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MAX_BYTES = 2_000_000
 _PRIORS = Priors()
@@ -49,11 +49,25 @@ def files_of(clone: Path, commit: str) -> dict[str, bytes]:
     return {path: _BLOBS[name] for path, name in entries}
 
 
+@lru_cache(maxsize=1)
+def history_of(clone: Path, commit: str) -> str:
+    """A folder in which git knows the history up to ``commit``; the clone stays as it is."""
+    root = Path(tempfile.mkdtemp(prefix="tokenbox-history-"))
+    atexit.register(shutil.rmtree, root)
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    (root / ".git/objects/info/alternates").write_text(f"{clone.resolve() / 'objects'}\n")
+    (root / ".git/HEAD").write_text(f"{commit}\n")
+    return str(root)
+
+
 _KNOWN: dict[tuple[str, int], File] = {}
 
 
-def source_of(files: dict[str, bytes]) -> Source:
-    """The files as ``tokenbox.folder.read`` would have them, without looking for secrets."""
+def source_of(files: dict[str, bytes], root: str = ".") -> Source:
+    """The files as ``tokenbox.folder.read`` would have them, without looking for secrets.
+
+    ``root``: where git knows their history.
+    """
     found = []
     for path in sorted(files, key=order):
         key = path, id(files[path])
@@ -66,4 +80,4 @@ def source_of(files: dict[str, bytes]) -> Source:
                 path, shown(path), len(data), content, kind_of(path, known), _PRIORS.of(path, known)
             )
         found.append(_KNOWN[key])
-    return Source(".", tuple(found), (), ())
+    return Source(root, tuple(found), (), ())

@@ -208,7 +208,7 @@ def test_a_larger_budget_loses_nothing_of_more_worth(
 def test_hash_seeds_change_nothing(project: Path) -> None:
     program = (
         "import sys; from tokenbox.folder import *; s = read(survey([sys.argv[1]]));"
-        "print([pack_source(s, 'utf8-bytes', 4000, options=Options(q)).text"
+        "print([pack_source(s, 'utf8-bytes', 4000, options=PackOptions(q)).text"
         " for q in (None, 'redirect of the session page')])"
     )
     digests = {

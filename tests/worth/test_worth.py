@@ -14,7 +14,7 @@ from tokenbox.worth.documents import Document, PieceSpan
 from tokenbox.worth.fixed import log2
 from tokenbox.worth.query import NamedPath
 from tokenbox.worth.references import ReferencePart, nearby, referring, ties
-from tokenbox.worth.relevance import Relevance, remembered
+from tokenbox.worth.relevance import Relevance, lately, remembered
 from tokenbox.worth.standing import Standing
 from tokenbox.worth.words import split, stem
 
@@ -209,3 +209,31 @@ def test_a_lone_surrogate_in_a_query_is_no_word_and_no_error() -> None:
     assert [word.text for word in read_query("parse \ud800 config").words] == [
         word.text for word in read_query("parse ? config").words
     ]
+
+
+def test_what_was_changed_last_is_worth_more_where_it_matches_as_well() -> None:
+    documents = [Document("a.py", b"mark = 1\n"), Document("b.py", b"mark = 1\n"), Document("c.py", b"x\n")]
+    messages = [(b"x", ["b.py", "c.py"]), *[(b"y", [])] * 19, (b"z", ["a.py", "b.py"])]
+    fresh = lately(messages, documents)
+    assert fresh == {0: 50, 1: 100, 2: 100}
+    found = Relevance(documents, read_query("mark"), fresh=fresh)
+    worths = [found.document(i) for i in range(3)]
+    assert worths[1] > worths[0] > worths[2]
+
+
+def test_a_test_and_what_it_tests_are_worth_more_together() -> None:
+    text = b"def measure(x):\n    return x\n"
+    paths = ["src/tape.py", "tests/test_tape.py", "tests/test_other.py"]
+    documents = [Document(paths[0], text), Document(paths[1], b"x\n"), Document(paths[2], b"x\n")]
+    found = Relevance(documents, read_query("measure"))
+    assert found.document(1) > found.document(2)
+
+
+def test_what_is_beside_a_match_is_worth_more_than_what_is_not() -> None:
+    data = b"x = 1\n" * 4 + b"mark = 2\n" + b"x = 1\n" * 5
+    spans = [PieceSpan(6 * n, 6 * n + 6, n, n + 1) for n in range(4)] + [PieceSpan(24, 33, 4, 5)]
+    spans += [PieceSpan(33 + 6 * n, 39 + 6 * n, 5 + n, 6 + n) for n in range(5)]
+    found = Relevance([Document("a.py", data)], read_query("mark"))
+    worths = found.pieces([(0, span) for span in spans])
+    assert max(worths) == worths[4]
+    assert worths[3] == worths[5] > worths[2] == worths[7]

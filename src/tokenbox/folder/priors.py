@@ -189,7 +189,7 @@ PRIORS = (
     ),
     Prior(
         "test",
-        65,
+        80,
         30,
         (
             "tests/",

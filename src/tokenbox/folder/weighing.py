@@ -11,7 +11,7 @@ from tokenbox.folder.pieces import shape
 from tokenbox.worth.documents import Document, DocumentRole
 from tokenbox.worth.query import NamedPath, read_query
 from tokenbox.worth.references import nearby
-from tokenbox.worth.relevance import Relevance, remembered
+from tokenbox.worth.relevance import Relevance, lately, remembered
 from tokenbox.worth.scorers import Scored, scorer_of
 from tokenbox.worth.standing import Standing
 
@@ -56,8 +56,9 @@ def weigh(source: Source, options: PackOptions, memory: CountCache | None = None
     query = read_query(options.query or "")
     if options.focus or source.changes:
         query = nearby(query, documents, *_near(source, options.focus))
-    extra = remembered(past_changes(source.root), query, documents) if options.history else None
-    worth = Relevance(documents, query, extra, standing=True)
+    past = past_changes(source.root) if options.history else []
+    extra, fresh = remembered(past, query, documents), lately(past, documents)
+    worth = Relevance(documents, query, extra, fresh, standing=True)
     if options.scorer is None:
         return worth
     return Scored(worth, scorer_of(options.scorer), options.query or "", documents)

@@ -2,7 +2,9 @@
 
 Nothing is indexed. Each text becomes its identifiers, once; each identifier is looked at once, however many
 texts have it. Where the words are is looked for only in the texts that are cut into pieces. How rare a word
-is, is counted in windows of ``WINDOW`` bytes of all texts, so that it does not depend on the pieces.
+is among texts is counted in texts; among pieces, in windows of ``WINDOW`` bytes, so that it does not depend
+on how they are cut. Inside the right text a common word says nearly as much as a rare one, so the rarity
+among pieces is halfway (the geometric mean) between a word's own and the usual one.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass
 from itertools import accumulate
+from math import isqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 import re2
@@ -37,10 +40,12 @@ class FieldWeights(NamedTuple):
     name: int = 220
     path: int = 300
     body: int = 100
+    is_whole: bool = False
+    """Whether whole texts are scored, and not pieces of them."""
 
 
 PIECE = FieldWeights()
-FILE = FieldWeights(k1=400, b=80, name=0, path=400, body=100)
+FILE = FieldWeights(k1=400, b=80, name=0, path=400, body=100, is_whole=True)
 
 # All bytes that part identifiers, as blanks.
 _PARTED = bytes(
@@ -76,7 +81,10 @@ def identifiers(data: bytes) -> Counter[bytes]:
 
 
 class Lexical:
-    """The words of a query in a collection of texts. ``rarity[w]`` is the inverse frequency of word ``w``."""
+    """The words of a query in a collection of texts.
+
+    ``rarity[w]`` is the inverse frequency of word ``w`` among pieces, ``rarity_of_wholes[w]`` among texts.
+    """
 
     def __init__(self, query: Query) -> None:
         self.words = query.words
@@ -88,8 +96,10 @@ class Lexical:
         self._seen: set[bytes] = set()
         self._words_of: dict[bytes, list[int]] = {}
         self._windows: Counter[int] = Counter()
-        self._total = 0
+        self._texts: Counter[int] = Counter()
+        self._total = self._read = 0
         self.rarity: list[int] = []
+        self.rarity_of_wholes: list[int] = []
 
     def read(self, found: Mapping[bytes, int], size: int) -> Counter[int]:
         """How often a text of ``size`` bytes with these :func:`identifiers` has each word.
@@ -103,6 +113,8 @@ class Lexical:
                 body[word] += found[name]
         windows = 1 + size // WINDOW
         self._total += windows
+        self._read += 1
+        self._texts.update(body.keys())
         for word, often in body.items():
             self._windows[word] += min(often, windows)
         return body
@@ -134,7 +146,12 @@ class Lexical:
         """All texts are read: how rare each word is is known from now on."""
         n = self._total
         # A word that no text holds may still be in a path or a name.
-        self.rarity = [log2(2 * n + 2, 2 * max(1, self._windows[w]) + 1) for w in range(len(self.words))]
+        words = range(len(self.words))
+        own = [log2(2 * n + 2, 2 * max(1, self._windows[w]) + 1) for w in words]
+        usual = sum(own) // max(1, len(own))
+        self.rarity = [isqrt(rarity * usual) for rarity in own]
+        among = [log2(2 * self._read + 2, 2 * self._texts[w] + 1) for w in words]
+        self.rarity_of_wholes = [rarity * sum(own) // max(1, sum(among)) for rarity in among]
 
     def in_names(self, names: Iterable[str]) -> Counter[int]:
         """The words of the query in names and paths."""
@@ -158,6 +175,7 @@ class Lexical:
     ) -> int:
         """BM25F of one text of ``size`` bytes, where ``average`` bytes are usual."""
         norm = 100 - by.b + by.b * size // max(1, average)
+        rarity = self.rarity_of_wholes if by.is_whole else self.rarity
         total = 0
         for word in body.keys() | names.keys() | path.keys():
             # In hundredths of an occurrence.
@@ -166,7 +184,7 @@ class Lexical:
                 + by.name * names.get(word, 0)
                 + by.path * path.get(word, 0)
             )
-            total += self.words[word].weight * self.rarity[word] * often // (by.k1 + often)
+            total += self.words[word].weight * rarity[word] * often // (by.k1 + often)
         return total
 
     def _words_at(self, data: bytes, start: int, end: int) -> list[tuple[int, int]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
+from math import isqrt
 from typing import TYPE_CHECKING
 
 from tokenbox.characters import lower
@@ -26,22 +27,27 @@ if TYPE_CHECKING:
 
 # Percent of its document's match that a piece gets, and of the best match that what the query names gets.
 DOCUMENT = 50
-SYMBOL = 8
+SYMBOL, ENCLOSING_SYMBOL = 8, 3
 PLACE = 35
 LINE = 300
 # The first piece of a document, with what it imports, gets so much (percent) more of its document's match.
 FIRST = 60
+# The fewer pieces a document has, the more its match says of each: so much (percent), by the root of their
+# number. What is next to a match is often needed with it.
+SMALL, NEIGHBOUR = 30, 15
 # What the best documents of its folder match on average is worth so much (percent) to a piece.
 FOLDER, _BEST_OF_FOLDER = 30, 5
 # Percent of the best match that the document of most standing gets: it decides where a query says little.
 STANDING = 3
-# Percent of the match of its test that a document gets, where at most so many have its name.
-OF_TEST, _NAMESAKES = 30, 2
+# Percent of the match of its test that a document gets, and a test of that of what it tests, where at most so
+# many have its name.
+OF_TEST, OF_TESTED, _NAMESAKES = 30, 25, 2
 _TEST_NAME = re.compile(r"^[Tt]est_?|[_-]?(?:[Tt]ests?|[Ss]pec)$")
 # A document whose path the query names has at least this prior.
 NAMED_PRIOR = 60
-# Percent of the best match that a document of which the history says most gets.
-HISTORY = 80
+# Percent of the best match that a document of which the history says most gets; and how much more (percent)
+# the match of the document that was changed last is worth. After so many changes it is half of that.
+HISTORY, LATELY, _HALF_LIFE = 40, 50, 20
 # The messages of past changes that count, and how many files a change may have to say something of each.
 _MESSAGES, _MOST_PATHS = 100, 12
 # The best pieces are among the first of so many bytes, whatever the budget.
@@ -77,11 +83,22 @@ def remembered(
     return credit
 
 
+def lately(messages: Sequence[tuple[bytes, Sequence[str]]], documents: Sequence[Document]) -> dict[int, int]:
+    """How lately each document was changed: 100 for the last change, and less for those before it."""
+    places = {document.path: i for i, document in enumerate(documents)}
+    found: dict[int, int] = {}
+    for number, (_, paths) in enumerate(messages):
+        for path in paths:
+            if path in places:
+                found.setdefault(places[path], 100 * _HALF_LIFE // (_HALF_LIFE + number))
+    return found
+
+
 class Relevance:
     """The worth of documents and of their pieces.
 
-    ``extra[i]`` is added to the match of document ``i`` (history). With ``standing`` it counts a little how
-    many documents refer to what a document defines.
+    The history: ``extra[i]`` is added to the match of document ``i``, which counts up to half as much again
+    by ``fresh[i]``. With ``standing`` it counts a little how many documents refer to what a document defines.
     """
 
     def __init__(
@@ -89,6 +106,7 @@ class Relevance:
         documents: Sequence[Document],
         query: Query,
         extra: Mapping[int, int] | None = None,
+        fresh: Mapping[int, int] | None = None,
         *,
         standing: bool = False,
     ) -> None:
@@ -115,11 +133,13 @@ class Relevance:
                 self._scores[i] = self._lexical.score(body, {}, path, len(document.data), usual, FILE)
         for i, score in self._of_tests().items():
             self._scores[i] = self._scores.get(i, 0) + score
-        self._folders = self._of_folders()
         self._best = max([SCALE, *self._scores.values()])
         most = max((extra or {}).values(), default=0)
         for i, value in (extra or {}).items():
             self._scores[i] = self._scores.get(i, 0) + self._best * value * HISTORY // (100 * (most or 1))
+        for i, percent in (fresh or {}).items():
+            self._scores[i] = self._scores.get(i, 0) * (10_000 + LATELY * percent) // 10_000
+        self._folders = self._of_folders()
 
     def _read(self, bodies: list[Counter[int]]) -> Iterator[Counter[bytes]]:
         """The identifiers of each document; the words of the query among them go to ``bodies``."""
@@ -136,18 +156,24 @@ class Relevance:
         return score * self._percent(i) // 100 + self._documents[i].percent
 
     def piece(self, i: int, span: PieceSpan) -> int:
-        """What a piece of document ``i`` is worth."""
+        """What a piece of document ``i`` is worth, alone."""
+        return self._weighed(i, span, self._matching(i, span), 1)
+
+    def _matching(self, i: int, span: PieceSpan) -> int:
+        """How well the words of a piece, its names and its path match."""
         names: Counter[int] = Counter()
         for name, times in ((span.names, 2), (span.within, 1)):
             for word, often in self._lexical.in_names(name).items():
                 names[word] += often * times
         body = self._match(i).between(span.start, span.end)
-        score = self._lexical.score(body, names, self._paths.get(i, {}), span.end - span.start, WINDOW, PIECE)
+        return self._lexical.score(body, names, self._paths.get(i, {}), span.end - span.start, WINDOW, PIECE)
+
+    def _weighed(self, i: int, span: PieceSpan, match: int, pieces: int) -> int:
+        """What a piece that matches so well is worth, in a document of so many pieces."""
         share = DOCUMENT if span.first else DOCUMENT * (100 + FIRST) // 100
-        score += self._scores.get(i, 0) * share // 100 + self._around(i)
-        symbols = self._query.symbols
-        named = max((symbols[name] for name in span.names if name in symbols), default=0)
-        score += self._best * named * SYMBOL // 100
+        share += SMALL * 100 // isqrt(pieces * 10_000)
+        score = match + self._scores.get(i, 0) * share // 100 + self._around(i)
+        score += self._best * self._named(span) // 100
         lines = self._places.get(i)
         if lines is not None:
             score += self._best * PLACE // 100
@@ -155,12 +181,26 @@ class Relevance:
                 score += self._best * LINE // 100
         return score * self._percent(i) // 100 + self._documents[i].percent
 
+    def _named(self, span: PieceSpan) -> int:
+        """What the symbols that the query names say of a piece that defines them, or is inside of them."""
+        symbols = self._query.symbols
+        own = max((symbols.get(name, 0) for name in span.names), default=0)
+        around = max((symbols.get(name, 0) for name in span.within), default=0)
+        return own * SYMBOL + around * ENCLOSING_SYMBOL
+
     def pieces(self, pieces: Sequence[tuple[int, PieceSpan]]) -> list[int]:
         """What each of these pieces is worth, given with the numbers of their documents, the best first.
 
-        What the best refer to, and what refers to them, is worth more than it is alone.
+        All pieces of a document follow each other. A piece next to one that matches is worth more than it is
+        alone, and so is what the best refer to, and what refers to them.
         """
-        worths = [self.piece(i, span) for i, span in pieces]
+        matches = [self._matching(i, span) for i, span in pieces]
+        number = Counter(i for i, _ in pieces)
+        worths = []
+        for n, (i, span) in enumerate(pieces):
+            beside = [m for m in (n - 1, n + 1) if 0 <= m < len(pieces) and pieces[m][0] == i]
+            near = max((matches[m] for m in beside), default=0) * NEIGHBOUR // 100
+            worths.append(self._weighed(i, span, matches[n] + near, number[i]))
         parts = [self._part(i, span) for i, span in pieces]
         leading, size = 0, 0
         for _, span in pieces:
@@ -189,7 +229,7 @@ class Relevance:
         return score
 
     def _of_tests(self) -> dict[int, int]:
-        """What the match of a test says of the document that it tests, by their names."""
+        """What the match of a test says of the document that it tests, by their names; and the other way."""
         tested: dict[str, list[int]] = {}
         tests: list[tuple[int, str]] = []
         for i, document in enumerate(self._documents):
@@ -204,6 +244,7 @@ class Relevance:
             of = tested.get(bare, [])
             for j in of if len(of) <= _NAMESAKES else []:
                 found[j] = max(found.get(j, 0), self._scores.get(i, 0) * OF_TEST // 100)
+                found[i] = max(found.get(i, 0), self._scores.get(j, 0) * OF_TESTED // 100)
         return found
 
     def _of_folders(self) -> dict[str, int]:
