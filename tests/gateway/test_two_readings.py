@@ -7,8 +7,16 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tokenbox.gateway import calls
+from tokenbox.gateway.refusals import Refusal
+from tokenbox.gateway.settings import RequestLimits
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.gateway.running import Gateways, RunningGateway, Stub
 
 PATH = "/v1/chat/completions"
@@ -125,3 +133,56 @@ def test_headers_of_the_connection_and_of_accounts_stay_here(start_gateway: Gate
     sent = {name.lower() for name in upstream.headers[-1]}
     assert "x-kept" in sent
     assert not sent & {"openai-organization", "openai-project", "x-hop"}
+
+
+class Pairs(list[tuple[str, Any]]):
+    """A JSON object, in which a key may stand twice."""
+
+
+KEYS = st.sampled_from(["a", "b", "é", 'a":', "model", "a\\", "type"])
+VALUES = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-(2**70), 2**70),
+        st.floats(allow_nan=True, allow_infinity=True),
+        st.sampled_from([1e300, 2.0**53, 1.5, -0.0]),
+        st.text(st.sampled_from('ab":{}[], \\/é\ud800\udc00🙂'), max_size=8),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.lists(st.tuples(KEYS, inner), max_size=3).map(Pairs)
+    ),
+    max_leaves=12,
+)
+
+
+def written(value: object, colon: str, *, ascii_only: bool) -> str:
+    if isinstance(value, Pairs):
+        inner = (
+            f"{json.dumps(key, ensure_ascii=ascii_only)}{colon}{written(one, colon, ascii_only=ascii_only)}"
+            for key, one in value
+        )
+        return f"{{{','.join(inner)}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(written(one, colon, ascii_only=ascii_only) for one in value)}]"
+    return json.dumps(value, ensure_ascii=ascii_only)
+
+
+@given(
+    st.lists(st.tuples(KEYS, VALUES), max_size=4), st.sampled_from([":", ": ", " :", "\n: "]), st.booleans()
+)
+def test_the_short_way_to_read_a_body_reads_what_the_long_way_does(
+    pairs: list[tuple[str, Any]], colon: str, ascii_only: bool
+) -> None:
+    data = written(Pairs(pairs), colon, ascii_only=ascii_only).encode("utf-8", "surrogatepass")
+    assert reading(lambda: calls.read_object(data, RequestLimits())) == reading(
+        lambda: calls._read_slowly(data, RequestLimits())  # noqa: SLF001  # the one to compare with
+    )
+
+
+def reading(read: Callable[[], object]) -> str:
+    """What was read, or why it was refused. As text: 1 is not 1.0."""
+    try:
+        return repr(read())
+    except Refusal as refusal:
+        return refusal.message

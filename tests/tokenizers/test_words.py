@@ -64,7 +64,17 @@ def reference(pattern: str) -> tiktoken.Encoding:
 @cache
 def by_words(pattern: str) -> WordCounts:
     """One for all texts: what was learned from one of them is used in the next."""
-    return WordCounts(lambda text: len(reference(pattern).encode_ordinary(text)))
+    return made(pattern, [])
+
+
+def made(pattern: str, asked: list[str]) -> WordCounts:
+    """Counts with the small vocabulary; ``asked`` gets each text that is encoded."""
+
+    def encode(text: str) -> list[int]:
+        asked.append(text)
+        return reference(pattern).encode_ordinary(text)
+
+    return WordCounts(encode, reference(pattern).decode_single_token_bytes)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -88,7 +98,7 @@ def test_the_words_counts_add_up(pattern: str, text: str) -> None:
 @pytest.mark.parametrize("pattern", sorted(NAMED))
 def test_a_known_word_after_an_odd_one_is_no_cut(pattern: str) -> None:
     """What stands before the space decides, also where the word after it is known."""
-    counts, encode = WordCounts(lambda text: len(encode(text))), reference(pattern).encode_ordinary
+    counts, encode = made(pattern, []), reference(pattern).encode_ordinary
     known = "\nthe of " * 8 + "the"
     for _ in range(3):
         assert counts.count(known) in (None, len(encode(known)))
@@ -102,14 +112,10 @@ def test_a_known_word_after_an_odd_one_is_no_cut(pattern: str) -> None:
 def test_most_of_a_prose_is_known_after_a_while() -> None:
     """It is used at all: a text of known words is not counted as a whole again."""
     asked: list[str] = []
-
-    def count(text: str) -> int:
-        asked.append(text)
-        return len(reference("o200k_base").encode_ordinary(text))
-
-    counts, text = WordCounts(count), "the quick brown fox jumps over the lazy dog, of course " * 20
+    counts, text = made("o200k_base", asked), "the quick brown fox jumps over the lazy dog, of course " * 20
     while counts.count(text) is None:
         assert len(asked) < 1000
+    counts.count(text)  # what of it was not at the beginning
     asked.clear()
     assert counts.count(text) == len(reference("o200k_base").encode_ordinary(text))
     assert asked == [" "]  # after the last space; nothing is remembered of it
@@ -117,12 +123,7 @@ def test_most_of_a_prose_is_known_after_a_while() -> None:
 
 def test_what_is_not_known_is_counted_in_one_call() -> None:
     asked: list[str] = []
-
-    def count(text: str) -> int:
-        asked.append(text)
-        return len(reference("o200k_base").encode_ordinary(text))
-
-    counts = WordCounts(count)
+    counts = made("o200k_base", asked)
     while counts.count(KNOWN) is None:
         assert len(asked) < 1000
     asked.clear()
@@ -134,12 +135,7 @@ def test_what_is_not_known_is_counted_in_one_call() -> None:
 def test_a_text_that_nobody_has_seen_costs_little_more() -> None:
     """Of its own characters, and of calls, so few are counted beside it, however long it is."""
     asked: list[str] = []
-
-    def count(text: str) -> int:
-        asked.append(text)
-        return len(reference("o200k_base").encode_ordinary(text))
-
-    counts = WordCounts(count)
+    counts = made("o200k_base", asked)
     texts = [" ".join(f"{number}x{n}" for n in range(1000)) for number in range(80)]
     assert [counts.count(text) for text in texts] == [None] * len(texts)
     assert len(asked) <= 4 * len(texts)
@@ -152,7 +148,7 @@ def test_a_text_that_nobody_has_seen_costs_little_more() -> None:
 
 def test_words_of_long_ago_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(words, "_MOST_KNOWN", 100)
-    counts = WordCounts(lambda text: len(reference("o200k_base").encode_ordinary(text)))
+    counts = made("o200k_base", [])
     for number in range(50):
         text = " ".join(f"w{number}x{n}" for n in range(20))
         counts.count(text)

@@ -71,6 +71,8 @@ class Bound:
 
     def frame(self, request: Request) -> int:
         """Of all that is neither a message nor a prompt."""
+        if not (request.tools or request.fields or request.raw):
+            return self._per_request
         has_form = bool(request.tools or request.fields)
         raw = sum(self.value(item, media=True) for item in request.raw)
         tools = SHOWN * sum(map(self.value, request.tools))

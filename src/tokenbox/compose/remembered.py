@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # Parts whose joins cost a fast engine more than counting the whole anew.
 MANY: Final = 200
+# So few texts are counted one by one in less time than as a batch.
+_FEW: Final = 8
 
 
 class RememberedCounts:
@@ -46,9 +48,9 @@ class RememberedCounts:
             return counted(tokenizer, texts)
         who = tokenizer.identity.fingerprint
         found = self._look_up([(who, text) for text in texts])
-        missing = list(dict.fromkeys(text for text, count in zip(texts, found, strict=True) if count is None))
-        if not missing:
+        if None not in found:
             return found  # type: ignore[return-value]  # no None is left
+        missing = list(dict.fromkeys(text for text, count in zip(texts, found, strict=True) if count is None))
         new = dict(zip(missing, counted(tokenizer, missing), strict=True))
         for text, count in new.items():
             self._remember((who, text), count)
@@ -95,16 +97,15 @@ class RememberedCounts:
             self._characters = 0
 
     def _look_up(self, keys: Sequence[Key]) -> list[int | None]:
+        counts, found = self._counts, []
         with self._lock:
-            found = []
-            for key in keys:
-                try:
-                    count = self._counts.get(key)
-                except TypeError:
-                    raise TokenizerError("only text can be counted.") from None
-                if count is not None:
-                    self._counts.move_to_end(key)
-                found.append(count)
+            try:
+                for key in keys:
+                    if (count := counts.get(key)) is not None:
+                        counts.move_to_end(key)
+                    found.append(count)
+            except TypeError:
+                raise TokenizerError("only text can be counted.") from None
             return found
 
     def _remember(self, key: Key, count: int) -> None:
@@ -128,8 +129,8 @@ def counted(tokenizer: Tokenizer, texts: Sequence[str]) -> list[int]:
     if isinstance(tokenizer, CallableTokenizer) or not type(tokenizer).__module__.startswith("tokenbox."):
         for text in texts:
             utf8(text)
-    if len(texts) == 1:
-        return [tokenizer.count(texts[0])]  # a batch of one costs a look at it more
+    if len(texts) <= _FEW:
+        return [tokenizer.count(text) for text in texts]  # a batch costs a look at each more
     return tokenizer.count_batch(texts)
 
 

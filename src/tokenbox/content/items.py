@@ -14,7 +14,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tokenbox.content.library_objects import as_mapping
-from tokenbox.content.message import Frozen, InvalidMessage, Message, Object, Role, freeze_object, thaw
+from tokenbox.content.message import (
+    Frozen,
+    InvalidMessage,
+    Message,
+    Object,
+    Role,
+    freeze_object,
+    plain_message,
+    thaw,
+)
 
 # Items of the Responses API that wait for an output of the caller's, and the outputs.
 _CALLS: Final = frozenset(
@@ -103,6 +112,8 @@ def read_items(values: object, *, strict: bool = True) -> list[Item]:
 
 def read_item(value: object, *, strict: bool = True) -> Item:
     """One item, of whatever shape. Raises :class:`InvalidMessage`."""
+    if (plain := plain_message(value)) is not None:
+        return Item((plain,))
     if isinstance(value, Message):
         return Item((value,))
     if isinstance(value, Mapping):

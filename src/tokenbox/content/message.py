@@ -136,6 +136,8 @@ class Message:
         """
         if isinstance(value, Message):
             return value
+        if (plain := plain_message(value)) is not None:
+            return plain
         if not isinstance(value, Mapping):
             dump = getattr(value, "model_dump", None)
             value = dump(exclude_none=True) if callable(dump) else value
@@ -197,6 +199,21 @@ class Message:
             for part in found["content"]:
                 part.pop("tokens", None)
         return found
+
+
+def plain_message(value: Any) -> Message | None:  # noqa: ANN401  # whatever is to be a message
+    """The message of a role and a text, which most are, by the shortest way; None for any other."""
+    if value.__class__ is not dict or len(value) != 2:  # noqa: PLR2004
+        return None
+    said, content = value.get("role"), value.get("content")
+    if said.__class__ is not str or content.__class__ is not str or (role := _ROLES.get(said)) is None:
+        return None
+    if not content.isascii():
+        try:
+            content.encode()
+        except UnicodeEncodeError:
+            return None
+    return Message(role, content, None, (), None, Object(value.items()))
 
 
 def part_kind(part: Object) -> PartKind | None:

@@ -16,6 +16,7 @@ from tokenbox.content.message import (
     Role,
     check_tools,
     freeze_object,
+    plain_message,
     thaw,
 )
 from tokenbox.integers import whole
@@ -101,13 +102,14 @@ class Request:
         Raises :class:`InvalidMessage`.
         """
         read, tools_verbatim = read_tools(tools)
+        raw = [item.raw for item in items if not item.verbatim]
         return cls(
-            tuple(message for item in items for message in item.messages),
+            tuple([message for item in items for message in item.messages]),
             read,
             fields=costly_fields(fields or {}),
-            places=tuple(place for place, item in enumerate(items) for _ in item.messages),
-            verbatim=tools_verbatim and all(item.verbatim for item in items),
-            raw=tuple(item.raw for item in items if not item.verbatim),
+            places=tuple([place for place, item in enumerate(items) for _ in item.messages]),
+            verbatim=tools_verbatim and not raw,
+            raw=tuple(raw),
         )
 
     def texts(self) -> Iterator[str]:
@@ -168,7 +170,10 @@ def costly(body: Mapping[str, Any]) -> dict[str, Any]:
 
     Free are :data:`FREE_FIELDS`, as long as they are small.
     """
-    are_free = characters_in([value for key, value in body.items() if key in FREE_FIELDS]) <= FREE_CHARACTERS
+    free = [value for key, value in body.items() if key in FREE_FIELDS]
+    are_free = characters_in(free) <= FREE_CHARACTERS
+    if are_free and len(free) == len(body):
+        return {}
     return {
         key: value
         for key, value in body.items()
@@ -184,6 +189,8 @@ def characters_in(value: object) -> int:
         inner = stack.pop()
         if isinstance(inner, str):
             size += len(inner)
+        elif inner is None or isinstance(inner, (int, float)):  # a look at Mapping takes longer
+            size += 1
         elif isinstance(inner, Mapping):
             stack += inner
             stack += inner.values()
@@ -222,24 +229,35 @@ def _of_body(body: Mapping[str, Any], api: Api, *, strict: bool) -> Request:
         given = [{"role": "user", "content": given}]
     elif given is None and api is Api.RESPONSES:
         given = []
-    items = read_items(given, strict=strict)
+    messages, places, raw = _messages(given, strict=strict)
     system = [message for name in _SYSTEM.get(api, ()) for message in _system(body.get(name))]
-    functions = body.get("functions")
-    for name in ("tools", "functions"):
-        check_tools(body.get(name))
-    tools, tools_verbatim = read_tools(
-        [*(body.get("tools") or ()), *functions] if functions else body.get("tools")
-    )
-    read = Request.of_items(items)
+    tools, functions = body.get("tools"), body.get("functions")
+    if functions is not None:
+        check_tools(tools)
+        check_tools(functions)
+        tools = [*(tools or ()), *functions] if functions else tools
+    read, tools_verbatim = read_tools(tools)
     return Request(
-        (*system, *read.messages),
-        tools,
+        (*system, *messages),
+        read,
         api=api,
         fields=fields,
-        places=(*(None for _ in system), *read.places),
-        verbatim=api is Api.CHAT and read.verbatim and tools_verbatim,
-        raw=read.raw,
+        places=(*[None] * len(system), *places),
+        verbatim=api is Api.CHAT and tools_verbatim and not raw,
+        raw=raw,
     )
+
+
+def _messages(given: object, *, strict: bool) -> tuple[Sequence[Message], Sequence[int], tuple[Frozen, ...]]:
+    """The messages of a list of items, of which item each was read, and what was read from another shape."""
+    if isinstance(given, list):  # of a request as most are, each item is a message as it stands
+        plain = [said for item in given if (said := plain_message(item)) is not None]
+        if len(plain) == len(given):
+            return plain, range(len(plain)), ()
+    items = read_items(given, strict=strict)
+    messages = [message for item in items for message in item.messages]
+    places = [place for place, item in enumerate(items) for _ in item.messages]
+    return messages, places, tuple([item.raw for item in items if not item.verbatim])
 
 
 # Fields that hold what is a system message elsewhere.

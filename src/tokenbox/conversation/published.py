@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from tokenbox.compose.least import least_of
 from tokenbox.compose.remembered import COUNTS
-from tokenbox.compose.requests import By, PartCost
+from tokenbox.compose.requests import By, Count, PartCost
 from tokenbox.content.message import Message, Object, Role, thaw
 from tokenbox.conversation.pieces import PieceCounter
 from tokenbox.tokenizers.protocol import TokenizerIdentity
@@ -27,6 +27,7 @@ PUBLISHED: Final = ("gpt-4o", *OLDER)
 # The rules for messages of these keys and roles were checked against the API by those who published them.
 _PROVEN_KEYS: Final = frozenset(("role", "content", "name"))
 _PROVEN_ROLES: Final = frozenset((Role.SYSTEM, Role.USER, Role.ASSISTANT))
+_PROVEN_NAMES: Final = frozenset(role.value for role in _PROVEN_ROLES)
 _PER_MESSAGE: Final = 3
 _PER_REPLY: Final = 3
 _PER_FORM: Final = 24  # around the schema of an answer
@@ -54,6 +55,29 @@ class OpenAIFormat(PieceCounter):
         """Whether the model is an older one, and whether its rules are published."""
         known = f"{model}-"
         return known.startswith(OLDER), known.startswith(PUBLISHED)
+
+    def count_request(self, request: Request) -> Count:
+        texts = self._said(request)
+        if texts is None:
+            return super().count_request(request)
+        total = _PER_REPLY + _PER_MESSAGE * len(request.messages) + self._count(texts)
+        return Count(total, exact=True, at_most=total, by=self.by)
+
+    def _said(self, request: Request) -> list[str] | None:
+        """All that counts of a request of roles and texts alone, looked up in one step; None for any other.
+
+        Its figure is the sum of its pieces: this is only faster.
+        """
+        is_proven = self.identity.exact and request.verbatim and not request.prompts
+        if not is_proven or request.tools or request.fields or not request.messages:
+            return None
+        texts: list[str] = []
+        for message in request.messages:
+            role, content = message.role.value, message.content
+            if role not in _PROVEN_NAMES or not isinstance(content, str) or len(message.source) != 2:  # noqa: PLR2004  # role and content
+                return None
+            texts += (role, content)
+        return None if request.messages[-1].role is Role.ASSISTANT else texts
 
     def piece(self, message: Message) -> PartCost:
         content = message.content

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl
 
+import orjson
+
 from tokenbox.gateway.refusals import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from tokenbox.gateway.protocols import Protocol
     from tokenbox.gateway.settings import RequestLimits
@@ -28,6 +31,12 @@ _LONGEST_QUERY = 2_048
 # Of larger bodies, the values may be so many that reading them takes long: in a thread, it holds nobody up.
 _INLINE = 65_536
 _READERS = ThreadPoolExecutor(2, "tokenbox-read")
+# Levels of JSON that are read by the shortest way: a schema of a tool has some ten. None is refused for them.
+_SHALLOW = 32
+# Floats below this were no whole numbers of more than 64 bits.
+_EXACT = 2.0**53
+# A key with white space after it, which JSON may have and compact JSON has not.
+_SPACED = re.compile(rb'"[ \t\n\r]+:')
 # What stands between values; some of it may be in texts.
 _BETWEEN = (b",", b"{", b"[")
 # As llama.cpp says "without a limit".
@@ -123,7 +132,10 @@ class ApiCall:
 
     def without_body(self) -> ApiCall:
         """What is still needed of it once it was sent."""
-        return replace(self, body={}, data=b"")
+        return ApiCall(
+            *(self.protocol, self.model, {}, b"", self.stream, self.max_output, self.choices),
+            *(self.client_auth, self.fallbacks),
+        )
 
     def with_body(self, body: dict[str, Any]) -> ApiCall:
         """The same call with another body."""
@@ -176,6 +188,46 @@ def read_object(data: bytes, limits: RequestLimits) -> dict[str, Any]:
     """
     if len(data) > limits.values and values_in(data) > limits.values:
         raise bad(f"the body has more than {limits.values:,} values. Send less at once.")
+    value = _read_fast(data, min(_SHALLOW, limits.depth))
+    return _read_slowly(data, limits) if value is None else value
+
+
+def _read_fast(data: bytes, depth: int) -> dict[str, Any] | None:
+    """The object, where it can be seen at once that there is only one reading of it; else None.
+
+    orjson takes the last of two equal keys, makes large whole numbers floats, and has depths of its own. A
+    quote before a colon is at the end of a key, or in a text: so if there are no more of them than keys came
+    out, no key was there twice.
+    """
+    try:
+        value = orjson.loads(data)
+    except ValueError:
+        return None
+    if not isinstance(value, dict) or _SPACED.search(data) is not None:
+        return None
+    keys = 0
+    level: list[Any] = [value]
+    for _ in range(depth):
+        below: list[Any] = []
+        for inner in level:
+            items = inner
+            if inner.__class__ is dict:
+                keys += len(inner)
+                items = inner.values()
+            for item in items:
+                kind = item.__class__
+                if kind is dict or kind is list:
+                    below.append(item)
+                elif kind is float and not abs(item) < _EXACT:
+                    return None
+        if not below:
+            return value if keys == data.count(b'":') else None
+        level = below
+    return None
+
+
+def _read_slowly(data: bytes, limits: RequestLimits) -> dict[str, Any]:
+    """The object, or what is wrong with it. Raises :class:`Refusal`."""
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -216,10 +268,22 @@ def check_keys(body: Mapping[str, Any]) -> None:
     Servers in Go read ``Messages`` as ``messages``, others ignore it: what one reader counts, another sends.
     What stands below a tool's schema, arguments or metadata has names of the client's own.
     """
-    for value in _objects_of(body, _BODY):
+    _check_keys(body, _BODY)
+
+
+def _check_keys(value: Any, places: _Places) -> None:  # noqa: ANN401  # JSON: an object, or a list of them
+    if isinstance(value, list):
+        for item in value:
+            if isinstance(item, (dict, list)):
+                _check_keys(item, places)
+        return
+    if not KNOWN.issuperset(value):
         for key in value:
             if key not in KNOWN and (known := _FOLDED.get(key.casefold())) is not None:
                 raise bad(f"{key[:60]!r} is spelled {known!r}. Send it so, or leave it out.", known)
+    for key, inner in value.items():
+        if isinstance(inner, (dict, list)) and (below := places.get(key)) is not None:
+            _check_keys(inner, below)
 
 
 # Where a request has objects whose keys servers know, as paths from the body.
@@ -260,19 +324,6 @@ _BODY: _Places = {
     "prompt": {},
     "documents": {},
 }
-
-
-def _objects_of(value: object, places: _Places) -> Iterator[Mapping[str, Any]]:
-    """The objects at ``places`` in ``value``; a list stands for its items."""
-    if isinstance(value, list):
-        for item in value:
-            if isinstance(item, dict | list):
-                yield from _objects_of(item, places)
-    elif isinstance(value, dict):
-        yield value
-        for key in value.keys() & places.keys():
-            if isinstance(value[key], dict | list):
-                yield from _objects_of(value[key], places[key])
 
 
 # Keys of the APIs' requests that make a difference to what is read, counted, charged or who answers.
@@ -379,16 +430,15 @@ def _max_output(protocol: Protocol, body: dict[str, Any]) -> int | None:
     """The most that any of the limits allows: which of several a server heeds is up to it."""
     if not protocol.output_keys:
         return None
-    stated = [
-        value for key in protocol.output_keys if (value := _limit(body, (key,), _UNLIMITED)) is not None
-    ]
-    own = {(key,) for key in protocol.output_keys}
+    own = protocol.output_keys
+    stated = [_limit(body, (key,), _UNLIMITED) for key in own if key in body]
     stated += [
-        value for path in _OTHER_LIMITS if path not in own and (value := _limit(body, path)) is not None
+        _limit(body, path) for path in _OTHER_LIMITS if path[0] in body and (path[1:] or path[0] not in own)
     ]
-    if not stated or _UNLIMITED in stated:
+    found = [value for value in stated if value is not None]
+    if not found or _UNLIMITED in found:
         return None
-    return max(*stated, *(_limit(body, path, _UNLIMITED) or 0 for path in _THOUGHT))
+    return max(*found, *(_limit(body, path, _UNLIMITED) or 0 for path in _THOUGHT))
 
 
 def _limit(body: Mapping[str, Any], path: Sequence[str], least: int = 0) -> int | None:

@@ -53,8 +53,6 @@ _HOLDS = (
     *("summary", "content", "encrypted_content", "result", "results", "outputs", "output", "tools", "action"),
 )
 _REFERENCES = ("file_id", "file_url", "url", "uri", "id")
-# What makes it worth looking: every such part says its type, and the key may be written with escapes.
-_MARKS = (b'type"', b"\\u")
 # How images begin, in base64: PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF and HEIC.
 _IMAGES = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "Qk", "SUkq", "TU0A", "AAAA")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_=\s-]*")
@@ -64,8 +62,12 @@ _TINY = 64
 
 
 def has_marks(call: ApiCall) -> bool:
-    """Whether there may be images, files or references in its messages."""
-    return any(mark in call.data for mark in _MARKS)
+    """Whether there may be images, files or references in its messages.
+
+    Every such part says its type, and the key may be written with escapes.
+    """
+    data = call.data
+    return b'type"' in data or b"\\u" in data
 
 
 def unseen_input(call: ApiCall, seen: Collection[str] = (), *, media: bool = False) -> str | None:
@@ -118,9 +120,10 @@ def _parts_in(value: Any) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401  # JSO
         if isinstance(inner, dict):
             if isinstance(inner.get("type"), str):
                 yield inner
-            stack += [item for item in inner.values() if isinstance(item, dict | list)]
-        elif isinstance(inner, list):
-            stack += [item for item in inner if isinstance(item, dict | list)]
+            inner = inner.values()
+        elif not isinstance(inner, list):
+            continue
+        stack += [item for item in inner if isinstance(item, (dict, list))]
 
 
 def _unseen_part(part: Mapping[str, Any], *, counted: bool) -> str | None:

@@ -43,6 +43,13 @@ class GuardLimits:
     headroom: Fraction = Fraction(0)
     max_input: int | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
+    input_limit: int = field(init=False, repr=False, compare=False)
+    """The most input that passes: the smallest limit wins. Below 0 if nothing does."""
+
+    def __post_init__(self) -> None:
+        room = self.window_room  # asked for many times of each request
+        limit = room if self.max_input is None else min(room, self.max_input)
+        object.__setattr__(self, "input_limit", limit)
 
     @classmethod
     def of(
@@ -81,11 +88,6 @@ class GuardLimits:
     def window_room(self) -> int:
         """What the window leaves for the input; below 0 if the reserve alone is too large."""
         return self.usable - self.reserve_out
-
-    @property
-    def input_limit(self) -> int:
-        """The most input that passes: the smallest limit wins. Below 0 if nothing does."""
-        return self.window_room if self.max_input is None else min(self.window_room, self.max_input)
 
     @property
     def max_input_binds(self) -> bool:

@@ -99,7 +99,7 @@ class BpeTokenizer(BaseTokenizer):
         self._fast: Fast | None = None
         self._ordinary: Encode = _not_loaded
         # The published patterns allow it: a text is cut at its spaces, and words are counted once.
-        self._words = WordCounts(self._count_word) if self.cuts_proven else None
+        self._words = WordCounts(self._encode_words, self._token_bytes) if self.cuts_proven else None
         # Characters until fastokens is looked for; below 1 it counts. Threads may lose updates: no harm.
         self._until_fast = _WORTH_LOADING_FAST if engine == "auto" else _NEVER
 
@@ -155,8 +155,12 @@ class BpeTokenizer(BaseTokenizer):
         except (TypeError, UnicodeEncodeError) as error:
             raise refusal(text, error) from None
 
-    def _count_word(self, text: str) -> int:
-        return len(self._ordinary(text))
+    def _encode_words(self, text: str) -> Sequence[int]:
+        return self._ordinary(text)
+
+    def _token_bytes(self, token: int) -> bytes:
+        assert self._tiktoken is not None  # noqa: S101  # it made the token
+        return self._tiktoken.decode_bytes([token])
 
     def count_batch(self, texts: Sequence[str]) -> list[int]:
         """The counts of many texts, several per call of the engine."""
