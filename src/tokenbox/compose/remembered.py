@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 # Parts whose joins cost a fast engine more than counting the whole anew.
 MANY: Final = 200
-# So few texts are counted one by one in less time than as a batch.
-_FEW: Final = 8
 
 
 class RememberedCounts:
@@ -129,8 +127,8 @@ def counted(tokenizer: Tokenizer, texts: Sequence[str]) -> list[int]:
     if isinstance(tokenizer, CallableTokenizer) or not type(tokenizer).__module__.startswith("tokenbox."):
         for text in texts:
             utf8(text)
-    if len(texts) <= _FEW:
-        return [tokenizer.count(text) for text in texts]  # a batch costs a look at each more
+    if len(texts) == 1:
+        return [tokenizer.count(texts[0])]  # a batch of one costs a look at it more
     return tokenizer.count_batch(texts)
 
 

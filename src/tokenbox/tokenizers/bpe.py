@@ -43,6 +43,9 @@ _WORTH_LOADING_FAST: Final = 25_000_000
 _NEVER: Final = 2**62
 # fastokens takes 's and 'ſ (U+017F) apart where the pattern of o200k does not.
 _NOT_FOR_FAST: Final = ("\u017f", "\u180e")
+# So few texts of at most so many characters are counted by their words, one by one, sooner than as a batch.
+_FEW: Final = 8
+_BRIEF: Final = 16_384
 # How many characters go to fastokens in one call: bounds the memory of its answer.
 _BATCH: Final = 4_000_000
 
@@ -171,8 +174,13 @@ class BpeTokenizer(BaseTokenizer):
         counts: list[int] = [0] * len(texts)
         places: list[int] = []
         size = 0
+        longest = 0 if self._words is None or len(texts) > _FEW else _BRIEF
         for place, text in enumerate(texts):
-            if type(text) is not str or len(text) > 2 * CHUNK or (self._fast and not _for_fast(text)):
+            if (
+                type(text) is not str
+                or not longest < len(text) <= 2 * CHUNK
+                or (self._fast and not _for_fast(text))
+            ):
                 counts[place] = self.count(text)
                 continue
             places.append(place)
