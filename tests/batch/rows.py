@@ -41,6 +41,11 @@ WORDS = [
 ]
 
 
+def words(text: str) -> int:
+    """A tokenizer that a run names."""
+    return len(text.split())
+
+
 def mixed(count: int, seed: int = 1) -> list[Any]:
     """Rows of every kind that ``auto`` knows, one in eleven of them wrong in some way."""
     chance = random.Random(seed)

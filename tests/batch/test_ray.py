@@ -15,7 +15,7 @@ import pytest
 from tests.batch.deadly import DEADLY, arm
 from tests.batch.rows import mixed, read_jsonl, write_jsonl
 from tests.waiting import until
-from tokenbox import batch
+from tokenbox import batch, named_code
 from tokenbox.batch import Compile
 from tokenbox.batch.engines import EngineName
 from tokenbox.batch.errors import BatchError
@@ -23,6 +23,7 @@ from tokenbox.batch.on_ray import _ray
 from tokenbox.batch.plan import BatchPlan
 from tokenbox.batch.runs import RunOptions
 from tokenbox.batch.runs import run as run_plan
+from tokenbox.errors import CodeNotAllowed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,6 +108,20 @@ def test_one_actor_and_then_two_of_which_one_is_killed(source: Path, wanted: byt
     assert killed
     assert two.digest == one.digest
     assert (tmp_path / "two.jsonl").read_bytes() == wanted
+
+
+@pytest.mark.usefixtures("ray")
+def test_actors_run_the_code_that_this_process_may_run(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = BatchPlan.of(task="count", tokenizer="tests.batch.rows:words")
+    monkeypatch.setattr(named_code, "_allowed", set())
+    with pytest.raises(CodeNotAllowed):
+        run_plan(source, tmp_path / "no.jsonl", plan, RunOptions(engine=EngineName.RAY, workers=1))
+    named_code.allow("tests.batch.rows:words")
+    one = run_plan(source, tmp_path / "ray.jsonl", plan, RunOptions(engine=EngineName.RAY, workers=1))
+    two = run_plan(source, tmp_path / "inline.jsonl", plan, RunOptions(engine=EngineName.INLINE))
+    assert one.digest == two.digest
 
 
 @pytest.mark.usefixtures("ray")

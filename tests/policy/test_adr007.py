@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import shlex
 import sys
 from typing import TYPE_CHECKING, Any
@@ -263,31 +264,53 @@ def chat(words: int) -> dict[str, Any]:
     return {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "word " * words}]}
 
 
-def test_16_the_server_exposes_what_models_hold(shared_gateways: Gateways, upstream: Stub) -> None:
+def settings_for(run: CommandLine, address: str) -> None:
+    """A project whose model ``m`` is behind the gateway at that address."""
+    said = f'[models.m]\nendpoint = "{address}"\ntokenizer = "utf8-bytes"\n'
+    (run.folder / ".tokenbox" / "config.toml").write_text(said)
+    ctx.reload()
+
+
+def test_16_the_server_exposes_what_models_hold(
+    run: CommandLine, shared_gateways: Gateways, upstream: Stub
+) -> None:
     """The gateway is our server. Its list of models is what ``ctx.discover`` reads."""
     gateway = shared_gateways(config=gateway_settings(upstream))
+    settings_for(run, gateway.url)
+    (found,) = ctx.discover("m")
+    assert found.limits.context_window is not None
+    assert found.limits.context_window.value == 400
+    (record,) = [one for one in said(run("models", "m", "--live", "--json"))["models"] if one["id"] == "m"]
+    assert record["context_window"]["value"] == 400
     (model, *_) = gateway.get("/v1/models").json["data"]
     assert model["max_model_len"] == 400 or model["tokenbox"]["max_ctx"] == 400
 
 
 def test_17_the_server_rejects_what_is_over_and_never_truncates(
-    shared_gateways: Gateways, upstream: Stub
+    run: CommandLine, shared_gateways: Gateways, upstream: Stub
 ) -> None:
     gateway = shared_gateways(config=gateway_settings(upstream))
     before = len(upstream.seen)
     answer = gateway.post("/v1/chat/completions", chat(900))
     assert answer.status == 400
     assert "context_length_exceeded" in answer.data.decode()
+    # A client with a budget of its own that is too large: what it sends is refused, and not cut.
+    asked = run("ask", "--endpoint", gateway.url, "-m", "m", "--budget", "9000", "word " * 900)
+    assert asked.status != 0
+    assert "context" in asked.err
     assert len(upstream.seen) == before
 
 
 def test_18_the_server_reports_what_is_used_and_what_remains(
-    shared_gateways: Gateways, upstream: Stub
+    run: CommandLine, shared_gateways: Gateways, upstream: Stub
 ) -> None:
     gateway = shared_gateways(config=gateway_settings(upstream))
     answer = gateway.post("/v1/chat/completions", chat(9))
     used, left = (int(answer.headers[f"x-tokenbox-{name}"]) for name in ("input-tokens", "remaining"))
     assert used + 10 + left == 400
+    # A person sees the same in the shell: its budget is what this server says, less the reserve of 100.
+    shell = run("shell", "--endpoint", gateway.url, "-m", "m", "--no-save", stdin=b"What is left?\n:budget\n")
+    assert re.search(rb"^~[1-9]\d* of 300 tokens", shell.out, re.MULTILINE)
 
 
 def test_19_the_servers_own_count_is_an_opt_in(run: CommandLine) -> None:

@@ -26,9 +26,10 @@ from tokenbox.batch.engines import cores
 from tokenbox.batch.errors import BatchError, WorkersFailed
 from tokenbox.batch.work import Mark, ShardRecord, compile_shard
 from tokenbox.errors import MissingExtra, TokenboxError
+from tokenbox.named_code import allow, allowed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from tokenbox.batch.plan import BatchPlan
     from tokenbox.batch.work import Event, Job
@@ -97,9 +98,10 @@ class Watcher:
 class ShardActor:
     """What Ray Data calls: it holds one compiler for all its shards."""
 
-    def __init__(self, plan: BatchPlan, watchers: Sequence[Any]) -> None:
+    def __init__(self, plan: BatchPlan, watchers: Sequence[Any], code: Collection[str]) -> None:
         from tokenbox.batch.compiler import RowCompiler  # noqa: PLC0415  # in the actor
 
+        allow(*code)
         self._plan, self._watchers = plan, watchers
         self._compiler = RowCompiler(plan)
 
@@ -182,7 +184,7 @@ class RayEngine:
             ShardActor,
             batch_size=1,
             batch_format="numpy",
-            fn_constructor_kwargs={"plan": plan, "watchers": watchers},
+            fn_constructor_kwargs={"plan": plan, "watchers": watchers, "code": allowed()},
             compute=data.ActorPoolStrategy(size=count, max_tasks_in_flight_per_actor=2),
             num_cpus=1,
         )

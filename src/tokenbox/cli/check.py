@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tokenbox.cli import terminal
-from tokenbox.cli.count import chat_in
+from tokenbox.cli.count import by_settings, chat_in
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.streams import read_text, write_error, write_record, write_text
 from tokenbox.errors import TokenboxError
@@ -184,8 +184,8 @@ def _count(text: str, group: CheckGroup) -> Count:
     from tokenbox import api  # on use
 
     chat = None if group.model is None else chat_in(text)
-    tokenizer = group.tokenizer or (None if group.model else "o200k_base")
-    return api.count(text if chat is None else chat, group.model, tokenizer=tokenizer)
+    model, tokenizer = by_settings(group.model, group.tokenizer or (None if group.model else "o200k_base"))
+    return api.count(text if chat is None else chat, model, tokenizer=tokenizer)
 
 
 def _at(root: Path, base: str, name: str) -> str | None:

@@ -81,7 +81,8 @@ def count(
     with reporting(as_json=as_json):
         if files.count(STDIN) > 1:
             raise UsageProblem("standard input can be read only once: give - only once.")
-        who = named_tokenizer(tokenizer, model, engine)
+        model, tokenizer = by_settings(model, tokenizer)
+        who = named_tokenizer(model, tokenizer, engine)
         with terminal.progress("counting", len(files)) as advance:
             counts = []
             for file in files:
@@ -97,7 +98,17 @@ def count(
     return Exit.BAD_INPUT if any(c.error is not None for c in counts) else Exit.OK
 
 
-def named_tokenizer(tokenizer: str | None, model: str | None, engine: Engine) -> Tokenizer:
+def by_settings(model: str | None, tokenizer: str | None) -> tuple[str | None, str | None]:
+    """The id of a model, and the tokenizer that is named for it: by an option, else by the settings."""
+    if model is None:
+        return None, tokenizer
+    from tokenbox.config import current  # on use: without a model no settings are read
+
+    config = current()
+    return config.model_id(model), tokenizer or config.tokenizer_for(model)
+
+
+def named_tokenizer(model: str | None, tokenizer: str | None, engine: Engine) -> Tokenizer:
     """What cuts texts into tokens."""
     from tokenbox import api  # on use: it loads the catalog
     from tokenbox.tokenizers import registry

@@ -14,6 +14,7 @@ import typer
 
 from tokenbox.__about__ import DISTRIBUTION, __version__
 from tokenbox.cli import terminal
+from tokenbox.cli.count import by_settings
 from tokenbox.cli.outcome import Exit, reporting
 from tokenbox.cli.streams import write_record
 from tokenbox.errors import TokenboxError
@@ -158,8 +159,9 @@ def _counted(model: str) -> ModelCounting:
     from tokenbox import api  # it loads the catalog
 
     try:
-        identity = api.text_counter(model, None).identity
-        chat = api.count(TRIAL, model)
+        known, tokenizer = by_settings(model, None)
+        identity = api.text_counter(known, tokenizer).identity
+        chat = api.count(TRIAL, known, tokenizer=tokenizer)
     except TokenboxError as error:
         return ModelCounting(model, None, text_exact=False, chat_exact=False, by=None, problem=error.message)
     return ModelCounting(model, identity.name, identity.exact, chat.exact, chat.by.value)

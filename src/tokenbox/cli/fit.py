@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tokenbox.cli import terminal
-from tokenbox.cli.count import chat_in
+from tokenbox.cli.count import by_settings, chat_in
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.proving import Proof, ProofDir, ProofTexts, proving
 from tokenbox.cli.streams import (
@@ -183,6 +183,7 @@ def _fitted(
 
     model = options.model or chat.model
     budget = _budget_of(model) if budget is None else budget
+    model, tokenizer = by_settings(model, options.tokenizer)
     body = {} if chat.key is None else chat.value
     system = [{"role": "system", "content": body[key]} for key in _SYSTEM if body.get(key)]
     beside = {key: value for key, value in body.items() if key not in {chat.key, "tools", *_SYSTEM}}
@@ -191,7 +192,7 @@ def _fitted(
         return api.fit(
             [*system, *chat.messages],
             tokens,
-            options.tokenizer,
+            tokenizer,
             model=model,
             tools=body.get("tools"),
             fields=beside,
@@ -208,7 +209,7 @@ def _fitted(
     while True:
         fitted = fitted_into(left)
         kept = _without_head(fitted, len(chat.messages))
-        count = api.count(chat.holding(kept), model, tokenizer=options.tokenizer)
+        count = api.count(chat.holding(kept), model, tokenizer=tokenizer)
         if count.total <= budget:
             return (fitted if prover is None else fitted_into(left, prover)), count
         left -= count.total - budget  # a system prompt beside the messages may cost more than one among them

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tokenbox.cli import terminal
+from tokenbox.cli.count import by_settings
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.streams import (
     STDIN,
@@ -92,6 +93,7 @@ def inspect(  # noqa: PLR0913, PLR0917  # one parameter per option
         from tokenbox.inspect.importers.lhar import written
         from tokenbox.inspect.reading import InspectOptions
 
+        model, tokenizer = by_settings(model, tokenizer)
         asked = InspectOptions(budget, tokenizer, model, query, stops, allow_outside)
         with terminal.progress("reading and laying out", len(files)) as advance:
             entries: list[PageEntry] = []

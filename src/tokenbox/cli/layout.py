@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tokenbox.cli import terminal
+from tokenbox.cli.count import by_settings
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.proving import Proof, ProofDir, ProofTexts, asks_for_proof, proving
 from tokenbox.cli.streams import (
@@ -283,7 +284,7 @@ def _counter(choices: Choices, document: LayoutDocument) -> Tokenizer | RequestC
         return None
     from tokenbox.api import section_counter  # on use: it may load the catalog
 
-    return section_counter(document.sections, choices.model, choices.tokenizer)
+    return section_counter(document.sections, *by_settings(choices.model, choices.tokenizer))
 
 
 def _compare(choices: Choices, budgets: list[int]) -> None:

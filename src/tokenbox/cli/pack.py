@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tokenbox.cli import terminal
-from tokenbox.cli.count import Engine, named_tokenizer
+from tokenbox.cli.count import Engine, by_settings, named_tokenizer
 from tokenbox.cli.outcome import Exit, UsageProblem, reporting
 from tokenbox.cli.proving import Proof, ProofDir, ProofTexts, asks_for_proof, proving
 from tokenbox.cli.streams import (
@@ -315,7 +315,7 @@ def pack(  # noqa: PLR0913, PLR0917  # one parameter per option
             scorer,
             redact=redact,
             stored=cache,
-            counter=lambda: named_tokenizer(tokenizer, model, engine),
+            counter=lambda: named_tokenizer(*by_settings(model, tokenizer), engine),
             prover=prover,
         )
         if not watch:

@@ -14,6 +14,7 @@ from tokenbox.config.reading import name_of, unknown_key
 from tokenbox.config.servers import kept_answer
 from tokenbox.config.setting import Level, Origin, Setting, shown
 from tokenbox.models import Counting, Stated
+from tokenbox.tokenizers.ownership import FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -207,6 +208,12 @@ class Config:
             reserve_output=figure("reserve_out"),
             headroom=(Fraction(share), source) if isinstance(share, Decimal) else None,
         )
+
+    def tokenizer_for(self, model: str) -> str | None:
+        """The tokenizer that the settings name for a model, or for its family; None if they name none."""
+        own = self.tokenizer_names()
+        family = next((own[name] for name in FAMILIES.names_of(self.model_id(model)) if name in own), None)
+        return self.policy_for(model).tokenizer or family
 
     def counting(self, model: str | None) -> Counting:
         """What the settings say about who counts for a model."""

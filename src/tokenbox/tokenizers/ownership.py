@@ -131,7 +131,7 @@ class TokenizerFamilies:
         family = self._family_of(model_ref)
         vocabulary = family.name if family is not None else model_ref
         baseline = _BASELINE_OF.get(vocabulary or "")
-        names = [*_beginnings(model_ref), *(name for name in (vocabulary, baseline) if name is not None)]
+        names = self.names_of(model_ref)
         own = next((self._own[name] for name in names if name in self._own), None)
         if own is None and named:
             own = next((get(named[name]) for name in names if name in named), None)
@@ -142,6 +142,13 @@ class TokenizerFamilies:
         if heuristic or self._heuristic:
             return get(HEURISTIC)
         raise _no_tokenizer(model_ref, family, baseline)
+
+    def names_of(self, model_ref: str) -> list[str]:
+        """The names under which a model's tokenizer may stand, the most special first."""
+        family = self._family_of(model_ref)
+        vocabulary = model_ref if family is None else family.name
+        names = (vocabulary, _BASELINE_OF.get(vocabulary or ""))
+        return [*_beginnings(model_ref), *(name for name in names if name is not None)]
 
     def named(self, tokenizer: object, model_ref: str | None) -> Tokenizer:
         """The tokenizer that a user names for a model: exact only where it can be that model's."""
@@ -203,7 +210,10 @@ def _no_tokenizer(model: str, family: Family | None, baseline: str | None) -> No
             f"tokenbox config set {key} {_vocabulary(name or model)}",
             heuristic,
         ]
-        why = f"its family {baseline} is in the package, but off until you enable it"
+        why = (
+            f"its family {baseline} is in the package, but off until you enable it, as ADR 007 demands "
+            "(only `tokenbox count` counts without)"
+        )
     else:
         # The name of its vocabulary file is not known, so it is no command that runs as it is printed.
         remedies = [heuristic]
