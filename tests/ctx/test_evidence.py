@@ -54,7 +54,7 @@ def test_a_plan_and_an_enforcement_leave_evidence(project: Path, chunks: list[An
     )
     assert enforced.emitted is None
     assert enforced.budget.to_dict()["headroom"] == {"value": "0.05", "source": ".tokenbox/config.toml:8"}
-    assert enforced.budget.to_dict()["reserve_output"] == {
+    assert enforced.budget.to_dict()["output_reserve"] == {
         "value": 200,
         "source": "max_tokens of the request",
     }

@@ -193,7 +193,7 @@ def test_a_forged_bundle(function: Any, name: str, odd: object) -> None:
     forged(lambda _p, _i, d: d.append({"remedy": odd, "notes": odd}))
     forged(lambda _p, _i, d: d.insert(0, {"remedy": {"change": "larger_window", "models": odd}}))
     if odd is None or type(odd) in (int, str):
-        for part in ("tokens", "context_window", "reserve_output", "headroom", "max_input"):
+        for part in ("tokens", "context_window", "output_reserve", "headroom", "max_input"):
             forged(lambda p, _i, _d, part=part: p["budget"][part].__setitem__("value", odd))
 
 

@@ -56,16 +56,16 @@ def test_every_figure_has_its_source() -> None:
     found = resolve_figures("unheard-of", call=CALL, settings=settings)
     assert (found.context_window, found.max_input, found.max_output) == (1_000, 900, 50)
     assert found.headroom == Fraction(1, 20)
-    assert found.reserve_output == 50
+    assert found.output_reserve == 50
     assert found.sources == {
         "context_window": "the call",
         "max_input": "a",
         "max_output": "b",
         "headroom": "c",
-        "reserve_output": "the model's longest answer, b",
+        "output_reserve": "the model's longest answer, b",
     }
     unknown = resolve_figures("unheard-of")
-    assert (unknown.context_window, unknown.reserve_output, unknown.usable) == (None, None, None)
+    assert (unknown.context_window, unknown.output_reserve, unknown.usable) == (None, None, None)
 
 
 def test_a_cap_lowers_what_is_known_and_stands_in_for_what_is_not() -> None:
@@ -88,10 +88,10 @@ def test_a_cap_lowers_what_is_known_and_stands_in_for_what_is_not() -> None:
 )
 def test_the_default_output_reserve_is_one_rule(model: str, mode: OutputMode, expected: int) -> None:
     found = resolve_figures(model, mode=mode)
-    assert found.reserve_output == expected
-    assert found.sources["reserve_output"]
-    stated = Stated(reserve_output=said(7, "me"))
-    assert resolve_figures(model, settings=stated, mode=mode).reserve_output == 7
+    assert found.output_reserve == expected
+    assert found.sources["output_reserve"]
+    stated = Stated(output_reserve=said(7, "me"))
+    assert resolve_figures(model, settings=stated, mode=mode).output_reserve == 7
 
 
 def test_a_window_below_the_most_input_is_a_disagreement() -> None:
@@ -205,7 +205,7 @@ def refuse(*args, **kwargs): raise AssertionError("the network")
 socket.socket.connect = socket.getaddrinfo = refuse
 from tokenbox.models import resolve
 use = resolve("gpt-4o")
-print(json.dumps([use.context_window, use.reserve_output]))
+print(json.dumps([use.context_window, use.output_reserve]))
 """
 
 

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.ctx.test_replay import BLOCKS, MESSAGES, SECTIONS, TOOLS
-from tests.proof.examples import EXAMPLES, MADE, evidence_of, layout_evidence
+from tests.proof.examples import MADE, layout_evidence
+from tests.proof.kinds import KINDS, replayed_files
 from tokenbox.errors import TokenboxError
-from tokenbox.policy import GuardLimits, read_chunks
-from tokenbox.policy.override import allow_over_context
 from tokenbox.proof.bundle import (
     DECISIONS,
     ENVELOPE,
@@ -35,61 +34,19 @@ from tokenbox.proof.bundle import (
     tree_record,
 )
 from tokenbox.proof.canonical import canonical
-from tokenbox.proof.contents import read_contents
 from tokenbox.proof.errors import SignatureInvalid
-from tokenbox.proof.of_messages import FIT
-from tokenbox.proof.of_policy import ENFORCE, ESTIMATE, PLAN
-from tokenbox.proof.recorded import Texts
-from tokenbox.proof.replay import replay
 from tokenbox.proof.signing import STATEMENT_TYPE, new_key, public_key, signed, signer_of
 from tokenbox.proof.verify import MemoryFiles, verify
 from tokenbox.store.bundle_log import verify_log
 from tokenbox.store.bundles import Bundles
-from tokenbox.tokenizers.registry import get
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from tokenbox.proof.evidence import Evidence
 
 PRIVATE, PUBLIC = new_key()
 SIGNER, KEY = signer_of(PRIVATE, "key"), public_key(PUBLIC, "key.pub")
-BYTES = get("utf8-bytes")
-
-
-def plan(chunks: list[Any], tools: Any = None, window: int = 300) -> Evidence:
-    limits = GuardLimits.of(window, 20, "0.05", 270, {"max_ctx": "flag"})
-    return evidence_of(PLAN, read_chunks(chunks, tools=tools), limits, BYTES, None, "gpt-4o")
-
-
-def enforcement(window: int, override: Any = None) -> Evidence:
-    limits = GuardLimits.of(window, 20, "0.05")
-    return evidence_of(
-        ENFORCE,
-        read_chunks(list(SECTIONS)),
-        limits,
-        BYTES,
-        model="gpt-4o",
-        override=override,
-        max_tokens_request=20,
-    )
-
-
-KINDS: dict[str, Callable[[], Evidence]] = {
-    **EXAMPLES,
-    "window": lambda: evidence_of(FIT, MESSAGES, 100, "utf8-bytes", tools=TOOLS, low_water="0.5"),
-    "estimate": lambda: evidence_of(
-        ESTIMATE, read_chunks(cast("list[Any]", MESSAGES), tools=TOOLS), BYTES, "gpt-4o"
-    ),
-    "plan of sections": lambda: plan(SECTIONS),
-    "plan of blocks": lambda: plan(BLOCKS),
-    "plan of messages": lambda: plan(MESSAGES, TOOLS, 400),
-    "plan that was refused": lambda: plan(SECTIONS, window=60),
-    "denied": lambda: enforcement(300),
-    "allowed": lambda: enforcement(9_000),
-    "overridden": lambda: enforcement(300, allow_over_context("we asked")),
-}
 # A call that gives the same with another value of these is described truly by either.
 EQUIVALENT = ("predicate.arguments.", "predicate.budget.")
 
@@ -182,20 +139,29 @@ def is_found(name: str, files: dict[str, bytes], bundle_id: str) -> bool:
 
     A forged argument is found by what the call then gives.
     """
-    memory = MemoryFiles(files)
-    texts = Texts(data for name, data in files.items() if name.startswith(TEXTS))
     try:
-        found = replay(read_contents(memory, verify(memory, bundle_id)), texts)
+        found = replayed_files(MemoryFiles(files), bundle_id)
     except TokenboxError:
         return True
     field = name.removeprefix("predicate.")
-    if field in found.uncompared or any(_ending(field) in one for one in found.uncompared):
+    shown = {field, _numbered("steps", field), _numbered("decisions", field)}
+    group, _, rest = field.partition(".")
+    if group == "decisions":
+        record = opened(files)["decisions"][int(rest.partition(".")[0])]
+        shown.add(f"decisions[{str(record.get('id')).partition(' ')[0]}]")
+    if not shown.isdisjoint(found.uncompared) or any(_ending(field) in one for one in found.uncompared):
         return True
     differing = [difference.field for difference in found.differences]
     if field.startswith(("arguments.", "budget.", "inputs.")) or field.endswith(".id"):
         return bool(differing)  # a record is known by its id
     last = [part for part in field.split(".") if not part.isdigit()][-1]
     return any(last in part for part in differing)
+
+
+def _numbered(group: str, field: str) -> str:
+    """A field of a step, or of a decision without an id, as a replay lists it."""
+    _, _, rest = field.partition("decisions.")
+    return re.sub(r"\.\d+", "[]", f"{group}.{rest}")
 
 
 def _ending(field: str) -> str:
@@ -209,9 +175,7 @@ def _ending(field: str) -> str:
 def test_the_original_holds(kind: str) -> None:
     bundle_id, files = rehashed(original(kind)[1], opened(original(kind)[1]))
     assert bundle_id == original(kind)[0]
-    memory = MemoryFiles(files)
-    texts = Texts(data for name, data in files.items() if name.startswith(TEXTS))
-    assert replay(read_contents(memory, verify(memory, bundle_id)), texts).differences == ()
+    assert replayed_files(MemoryFiles(files), bundle_id).differences == ()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -75,7 +75,7 @@ def test_in_totos_tools_verify_it(name: str) -> None:
         json_format.Parse(base64.b64decode(record["payload"]), statement_pb2.Statement())
     )
     statement.validate()
-    assert statement.pb.predicate_type == "urn:tokenbox:predicate:proof:2"
+    assert statement.pb.predicate_type == "urn:tokenbox:predicate:proof:3"
 
 
 def test_the_signature_is_plain_ed25519_over_the_pre_authentication_encoding() -> None:

@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.proof.examples import MADE
 from tests.providers.fake import serving
 from tests.shell.test_servers import says, script
 from tests.waiting import SECONDS
+from tokenbox.cli.replaying import replayed, texts_of
+from tokenbox.proof.bundle import VOLATILE, build
+from tokenbox.proof.contents import read_contents
+from tokenbox.proof.errors import ReplayImpossible
+from tokenbox.proof.verify import MemoryFiles, verify
 from tokenbox.shell.loop import take
 from tokenbox.shell.screen import Approval
 
@@ -351,6 +357,37 @@ def test_the_last_call_is_proven(start: Begin, llama: LlamaServer) -> None:
     take(session, ":proof write")
     take(session, "!ls .tokenbox/proof/*/")
     assert b"inputs.jsonl" in heard.output
+
+
+@pytest.mark.parametrize("counted", ["by its server", "here", "by a file"])
+def test_what_was_sent_is_decided_again(start: Begin, llama: LlamaServer, counted: str) -> None:
+    flags: dict[str, object] = {
+        "proof.texts": "true",
+        "shell.token_budget": 1500,
+        "shell.system": "Be brief.",
+    }
+    flags |= COUNTING if counted == "by its server" else {}
+    settings = {
+        "by a file": f'[models.it]\nendpoint = "{llama.url}"\ntokenizer = "file:{llama.model.folder}"\n'
+    }
+    session, _ = start(None if counted in settings else llama.url, settings.get(counted, ""), flags=flags)
+    for _ in range(6):
+        take(session, "It was a dark night. " * 60)
+    evidence = session.last_call
+    assert evidence is not None
+    assert any("action" in record for record in evidence.decisions)  # something was evicted before
+    bundle = build(evidence, texts=True)
+    files = MemoryFiles({**bundle.files, VOLATILE: bundle.volatile(MADE)})
+    manifest = verify(files)
+    contents = read_contents(files, manifest)
+    given = f"file:{llama.model.folder}" if counted == "by a file" else None
+    if given is not None:
+        with pytest.raises(ReplayImpossible, match="--tokenizer"):
+            replayed(contents, texts_of(files, manifest, ()), None)
+    again = replayed(contents, texts_of(files, manifest, ()), given)
+    assert again.differences == ()
+    assert "steps[].action" in again.uncompared
+    assert ("decisions[].count.total" in again.uncompared) is (counted == "by its server")
 
 
 def test_the_budget_is_what_the_window_has_room_for(start: Begin, start_llama: StartLlama) -> None:

@@ -6,18 +6,21 @@ A bundle of a run is signed, entered in the log, listed, verified and exported a
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, cast
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tokenbox.batch.compiler import RowCompiler
 from tokenbox.batch.plan import plan_of
 from tokenbox.batch.reading import ShardReader
 from tokenbox.batch.shards import RowFormat, Shard, shard_input
 from tokenbox.batch.storage import unreadable
+from tokenbox.batch.tally import Tally
+from tokenbox.batch.work import ShardRecord
 from tokenbox.batch.writing import ShardResults
 from tokenbox.proof import merkle
-from tokenbox.proof.contents import ABSENT, FieldDifference
 from tokenbox.proof.errors import ReplayImpossible
 from tokenbox.proof.evidence import Budget, Evidence, EvidenceKind, Input
+from tokenbox.proof.replay import compared
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 if TYPE_CHECKING:
@@ -25,9 +28,8 @@ if TYPE_CHECKING:
 
     from tokenbox.batch.plan import BatchPlan
     from tokenbox.batch.shards import Sharded
-    from tokenbox.batch.tally import Tally
-    from tokenbox.batch.work import ShardRecord
-    from tokenbox.proof.contents import Contents
+    from tokenbox.proof.contents import Contents, FieldDifference
+    from tokenbox.proof.evidence import Record
 
 FUNCTION = "batch.run"
 ALGORITHM = "batch/1"
@@ -98,11 +100,14 @@ def _place(shard: Shard) -> str:
     return name if len(shard.files) == 1 else f"{name} and {len(shard.files) - 1} more files"
 
 
-class Replayed:
+class Replayed(NamedTuple):
     """What a replay of a run found. ``rows`` of ``shards`` were compiled again, of ``of`` shards."""
 
-    def __init__(self, differences: Sequence[FieldDifference], shards: int, of: int, rows: int) -> None:
-        self.differences, self.shards, self.of, self.rows = tuple(differences), shards, of, rows
+    differences: tuple[FieldDifference, ...]
+    uncompared: tuple[str, ...]
+    shards: int
+    of: int
+    rows: int
 
     @property
     def same(self) -> bool:
@@ -116,10 +121,10 @@ def replay_run(
     *,
     done: Callable[[], object] = lambda: None,
 ) -> Replayed:
-    """Compile shards of a run again, from the input at ``source``, and compare their digests.
+    """Compile shards of a run again, from the input at ``source``, and compare every field of the bundle.
 
     ``sample``: as many shards as have that number of rows together, or all. Which ones follows from the id of
-    the bundle, so it is the same ones for everybody.
+    the bundle, so it is the same ones for everybody; the others are taken as recorded, and not compared.
     ``done`` is called after each. Raises :class:`ReplayImpossible`, and what reading the input raises.
     """
     arguments = cast("Mapping[str, Any]", contents.manifest.predicate["arguments"])
@@ -127,41 +132,49 @@ def replay_run(
         plan = plan_of({name: value for name, value in arguments["plan"].items() if name != "limits"})
         form, size = RowFormat(arguments["format"]), int(arguments["shard_size"])
         recorded = [
-            (str(one["id"]), str(one["digest"]), str(two["digest"]), int(cast("int", two["rows"])))
-            for one, two in zip(contents.inputs, contents.decisions, strict=True)
+            _recorded(number, one, two)
+            for number, (one, two) in enumerate(zip(contents.inputs, contents.decisions, strict=True))
         ]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ReplayImpossible(f"the bundle has no plan of a batch: {error!r:.200}.") from None
     from tokenbox.batch.runs import base_of  # noqa: PLC0415  # which imports this module for its evidence
 
     plan = plan_of({**plan.to_dict(), "limits": None}, base=base_of(source)).with_limits()
-    found: list[FieldDifference] = []
-    if plan.limits != arguments["plan"].get("limits"):
-        found.append(FieldDifference("arguments.plan.limits", arguments["plan"].get("limits"), plan.limits))
     sharded = shard_input(source, form, size)
-    if len(sharded.shards) != len(recorded):
-        found.append(FieldDifference("inputs", len(recorded), len(sharded.shards)))
     compiler = RowCompiler(plan)
-    if compiler.identity != contents.manifest.predicate["tokenizer"]:
-        found.append(
-            FieldDifference("tokenizer", contents.manifest.predicate["tokenizer"], compiler.identity)
-        )
-    rows = shards = 0
-    for number in _drawn(contents.manifest.id, len(recorded)):
-        if sample is not None and rows >= sample:
-            break
-        name, given, wanted, count = recorded[number]
-        rows, shards = rows + count, shards + 1
-        if number >= len(sharded.shards):
-            found.append(FieldDifference(f"inputs[{name}].digest", given, ABSENT))
+    again: dict[int, ShardRecord] = {}
+    rows = 0
+    for number in _drawn(contents.manifest.id, len(sharded.shards)):
+        if sample is not None and rows >= sample and number < len(recorded):
             continue
-        read, made = _compiled(sharded.shards[number], plan, compiler)
-        if read != given:
-            found.append(FieldDifference(f"inputs[{name}].digest", given, read))
-        if made != wanted:
-            found.append(FieldDifference(f"decisions[{name}].digest", wanted, made))
+        again[number] = _compiled(sharded.shards[number], plan, compiler)
+        rows += again[number].tally.rows
         done()
-    return Replayed(found, shards, len(recorded), rows)
+    records = [again.get(number) or recorded[number] for number in range(len(sharded.shards))]
+    tally = Tally()
+    for record in records:
+        tally.merge(record.tally)
+    evidence = evidence_of_run(plan, sharded, records, tally, compiler.identity)
+    found = compared(contents, evidence, _taken(len(records), again))
+    return Replayed(found.differences, found.uncompared, len(again), len(recorded), rows)
+
+
+def _recorded(number: int, given: Record, made: Record) -> ShardRecord:
+    """A shard as the bundle has it."""
+    rows, failed, tokens = (cast("int", made[name]) for name in ("rows", "failed", "size"))
+    if not all(type(figure) is int for figure in (rows, failed, tokens)):
+        raise TypeError("rows")
+    tally = Tally(rows=rows, tokens=tokens, errors=Counter({"recorded": failed}))
+    return ShardRecord(number, str(given["digest"]), str(made["digest"]), "", 0, tally)
+
+
+def _taken(shards: int, again: Mapping[int, ShardRecord]) -> frozenset[str]:
+    """What is not compared where only some shards are compiled again."""
+    others = [_id(number) for number in range(shards) if number not in again]
+    taken = {f"inputs[{name}].{part}" for name in others for part in ("digest", "fields")}
+    return frozenset(
+        taken | {f"decisions[{name}]" for name in others} | ({"figures.exact"} if others else set())
+    )
 
 
 def _drawn(bundle: str, count: int) -> list[int]:
@@ -169,15 +182,17 @@ def _drawn(bundle: str, count: int) -> list[int]:
     return sorted(range(count), key=lambda n: hashlib.sha256(f"{bundle}:{n}".encode()).digest())
 
 
-def _compiled(shard: Shard, plan: BatchPlan, compiler: RowCompiler) -> tuple[str, str]:
-    """The digests of a shard and of its results."""
-    reader, results = ShardReader(shard), ShardResults(plan, _Nowhere())
+def _compiled(shard: Shard, plan: BatchPlan, compiler: RowCompiler) -> ShardRecord:
+    """A shard, compiled again and written nowhere."""
+    reader, results, tally = ShardReader(shard), ShardResults(plan, _Nowhere()), Tally()
     try:
         for chunk in reader.chunks():
-            results.add(chunk, compiler.compile(chunk))
+            made = compiler.compile(chunk)
+            results.add(chunk, made)
+            tally.add(made)
     except OSError as error:
         raise unreadable(shard.files[0], error) from None
-    return reader.digest, results.digest
+    return ShardRecord(shard.number, reader.digest, results.digest, "", 0, tally)
 
 
 class _Nowhere:

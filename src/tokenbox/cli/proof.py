@@ -172,11 +172,13 @@ def _replay_batch(contents: Contents, given: Sequence[str], sample: int | None, 
             "differences": [difference.to_dict() for difference in again.differences],
             "shards": {"replayed": again.shards, "all": again.of},
             "rows": again.rows,
+            "uncompared": list(again.uncompared),
         }
         write_record("proof.replay", record)
     else:
         lines = [str(difference) for difference in again.differences] or ["the same"]
         lines.append(f"replayed: {again.rows:,} rows in {again.shards:,} of {again.of:,} shards")
+        lines.append(f"not compared: {', '.join(again.uncompared)}")
         write_text("".join(f"{printable(line)}\n" for line in lines))
     return Exit.OK if again.same else Exit.DIFFERENT
 

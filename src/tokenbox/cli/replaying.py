@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 # All of it is in memory.
 MAX_BYTES = 1 << 30
-# What decides in the gateway, whose modules are loaded for its bundles only.
+# What decides in the gateway and in the shell, whose modules are loaded for their bundles only.
 GATEWAY_NAME = "gateway"
+SHELL_NAME = "shell"
 _PACK = ".bcp"
 _JSON = ".json"
 _DOCUMENTS = (".toml", ".yaml", ".yml", ".json")
@@ -79,12 +80,19 @@ def replayed(contents: Contents, texts: Texts, tokenizer: str | None) -> Replay:
     """The recorded call, made again. Raises :class:`ReplayImpossible`."""
     from tokenbox.proof.replay import replay  # which loads every function that is recorded
 
-    if contents.manifest.predicate["function"] == GATEWAY_NAME:
+    name = contents.manifest.predicate["function"]
+    if name == GATEWAY_NAME:
         try:
             from tokenbox.gateway.evidence import GATEWAY
         except ImportError:
             raise MissingExtra.of("replaying what a gateway decided", "gateway") from None
         return replay(contents, texts, tokenizer, {GATEWAY.name: GATEWAY})
+    if name == SHELL_NAME:
+        try:
+            from tokenbox.shell.evidence import SHELL
+        except ImportError:
+            raise MissingExtra.of("replaying what a shell sent", "shell") from None
+        return replay(contents, texts, tokenizer, {SHELL.name: SHELL})
     from tokenbox.tokenizers import registry
 
     return replay(contents, texts, None if tokenizer is None else registry.get(tokenizer))

@@ -205,7 +205,7 @@ class Config:
         return Stated(
             context_window=window if is_own else None,
             window_cap=None if is_own else window,
-            reserve_output=figure("reserve_out"),
+            output_reserve=figure("reserve_out"),
             headroom=(Fraction(share), source) if isinstance(share, Decimal) else None,
         )
 

@@ -356,7 +356,7 @@ def _call(max_ctx: object, reserve_out: object, headroom: object, reserve_source
     window = None if max_ctx is None else Figure(tokens(max_ctx, "max_ctx"), "the call")
     reserve = None if reserve_out is None else Figure(tokens(reserve_out, "reserve_out"), reserve_source)
     share = None if headroom is None else (exact_headroom(headroom), "the call")
-    return Stated(context_window=window, reserve_output=reserve, headroom=share)
+    return Stated(context_window=window, output_reserve=reserve, headroom=share)
 
 
 def _figures(
@@ -487,7 +487,7 @@ def _strategy(strategy: object, request: Chunks, model: str | None, config: Conf
 
 def _notes(figures: ModelFigures) -> list[str]:
     """What does not decide, but should be known."""
-    reserve, longest = figures.reserve_output, figures.max_output
+    reserve, longest = figures.output_reserve, figures.max_output
     if reserve is None or longest is None or reserve <= longest:
         return []
     most = f"{longest:,} ({figures.sources['max_output']})"

@@ -151,7 +151,7 @@ def judge(
     An answer has a token at least: servers refuse a prompt that fills the window. Where the server that
     counts did not answer, only the bound counts; input that nobody counted has none.
     """
-    stated = model.reserve_output if call.max_output is None else call.max_output
+    stated = model.output_reserve if call.max_output is None else call.max_output
     reserved = max(1, stated or 0) if call.protocol.output_keys else 0
     if model.context_window is None and model.max_input is None:
         return Admission(counted, reserved, model, mode, None)
@@ -178,8 +178,8 @@ def narrowed(model: ModelFigures, other: ModelFigures) -> ModelFigures:
         headroom=model.headroom * 0,
         max_input=_least(model.max_input, other.max_input),
         max_output=_least(model.max_output, other.max_output),
-        reserve_output=max(
-            (one for one in (model.reserve_output, other.reserve_output) if one is not None), default=None
+        output_reserve=max(
+            (one for one in (model.output_reserve, other.output_reserve) if one is not None), default=None
         ),
     )
 

@@ -41,6 +41,7 @@ from tokenbox.proof.evidence import (
     Input,
     Sourced,
 )
+from tokenbox.proof.manifest import leaves
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 from tokenbox.tokenizers.registry import FILE_PREFIX, is_builtin
 
@@ -120,7 +121,7 @@ def _options(decision: ProofDecision, fit: Sequence[Fit], low_water: LowWater) -
         "route": asked.protocol.name,
         "mode": verdict.mode.value,
         "choices": asked.choices,
-        "reserve_out": verdict.model.reserve_output,
+        "reserve_out": verdict.model.output_reserve,
         # What the gateway called the output limit that it set because of a quota.
         "limited": _limit_added(asked, sent),
     }
@@ -225,12 +226,11 @@ class _CountedAgain:
 
     def __init__(self, recorded: Recorded, use: ModelUse) -> None:
         said = _figures(recorded)
-        identity = cast("Mapping[str, object]", recorded.predicate["tokenizer"])
         self._source = str(said.get("counted_by"))
         missing = said.get("missing")
         self._missing = None if missing is None else str(missing)
         self._unseen = None if said.get("unseen") is None else str(said["unseen"])
-        self._is_local = recorded.counter is not None or bool(identity["fingerprint"])
+        self._is_local = _counts_here(recorded)
         self._identity = use.counter.identity if self._is_local else None
         self._counts = {
             str(record["counted"]): _count(record)
@@ -242,8 +242,10 @@ class _CountedAgain:
         count = self._counts.get(digest_of(call.data))
         if self._is_local:
             again = count_here(call, use)
-            known = count is not None and (count.total, count.largest) == (again.total, again.largest)
-            count = count if known else again
+            known = again if count is None else count
+            # Of what was known then, such as what a server had reported, a count can only be less sure.
+            weaker = again.exact and known.exact, max(again.at_most, known.at_most)
+            count = Count(again.total, weaker[0], weaker[1], again.by, again.largest)
         if count is None:
             raise ReplayImpossible(
                 f"{self._source[:100]!r} counted, and the bundle does not contain its count of a request "
@@ -352,7 +354,7 @@ def _model(recorded: Recorded) -> ModelFigures:
         context_window=_whole(said, "context_window"),
         max_input=_whole(said, "max_input_tokens"),
         max_output=None,
-        reserve_output=_whole(recorded.arguments, "reserve_out"),
+        output_reserve=_whole(recorded.arguments, "reserve_out"),
         headroom=_fraction(said.get("headroom"), "headroom"),
         sources=sources if isinstance(sources, dict) else {},
     )
@@ -412,6 +414,26 @@ def _recorded_as_it_is(recorded: Recorded) -> dict[str, Any]:
     return {"recorded": recorded}
 
 
+def _taken(recorded: Recorded) -> frozenset[str]:
+    """What is not decided again: where figures are from, who made a summary, and what a server counted."""
+    first = "decisions[1]"
+    found = {f"{first}.{name}" for name in ("counted_by", "missing", "unseen", "sources")}
+    for number, record in enumerate(recorded.contents.decisions, 1):
+        if "counted" in record:
+            sure = {"exact", "at_most"} if _counts_here(recorded) else record.keys() - {"counted"}
+            found |= {f"decisions[{number}].{name}" for name in sure}
+        elif "done" in record:
+            names = [f"decisions[{number}].{name}" for name, _ in leaves(record)]
+            found.update(name for name in names if name.endswith((".summary.model", ".summary.request_id")))
+    return frozenset(found)
+
+
+def _counts_here(recorded: Recorded) -> bool:
+    """Whether what counts is here, and no server."""
+    identity = cast("Mapping[str, object]", recorded.predicate["tokenizer"])
+    return recorded.counter is not None or bool(identity["fingerprint"])
+
+
 def _from_the_decision(*_: object) -> Any:  # noqa: ANN401  # what _result has in its place
     return ()
 
@@ -431,4 +453,5 @@ GATEWAY = RecordedFunction(
         {"route", "mode", "choices", "reserve_out", "limited", "fit", "eagerness", "low_water"}
     ),
     undecided=(ReplayImpossible, BundleInvalid),
+    taken=_taken,
 )

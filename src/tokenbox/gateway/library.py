@@ -111,7 +111,7 @@ def _limits(body: dict[str, Any], model: ModelFigures | None) -> GuardLimits:
         raise bad("max_ctx is missing, and how much the model can take is not known.", "max_ctx")
     return GuardLimits.of(
         max_ctx,
-        known("reserve_out", 0 if model is None or model.reserve_output is None else model.reserve_output),
+        known("reserve_out", 0 if model is None or model.output_reserve is None else model.output_reserve),
         known("headroom", "0" if model is None else weight_text(model.headroom)),
         known("max_input", None if model is None else model.max_input),
     )

@@ -191,7 +191,7 @@ def use_of(
         context_window=_figure(settings.max_ctx),
         max_input=_figure(settings.max_input),
         max_output=_figure(settings.max_output),
-        reserve_output=_figure(_first(settings.reserve_out, default.reserve_out)),
+        output_reserve=_figure(_first(settings.reserve_out, default.reserve_out)),
         window_cap=_figure(default.max_ctx),
         headroom=_headroom(_first(settings.headroom, default.headroom)),
     )

@@ -136,7 +136,7 @@ class Routes:
                         "max_input_tokens": use.max_input,
                         "max_output_tokens": use.max_output,
                         "headroom": weight_text(use.headroom),
-                        "reserve_out": use.reserve_output,
+                        "reserve_out": use.output_reserve,
                         "limit": use.usable,
                         "sources": dict(use.sources),
                         "tokenizer": self.standing.tokenizer_of(upstream, use),

@@ -233,7 +233,7 @@ def _steps(decisions: Sequence[Record], known: Mapping[str, int]) -> Iterator[Pa
 
 def _limits(budget: Mapping[str, Record]) -> tuple[tuple[str, int], ...]:
     window, tokens = _tokens(budget["context_window"]["value"]), _tokens(budget["tokens"]["value"])
-    reserve = _tokens(budget["reserve_output"]["value"])
+    reserve = _tokens(budget["output_reserve"]["value"])
     if window is None or tokens is None or reserve is None:
         return ()
     margin = window - reserve - tokens

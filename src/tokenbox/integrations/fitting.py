@@ -135,7 +135,7 @@ class Guarding:
         if self.fitting.budget is not None:
             return GuardLimits.of(self.fitting.budget)
         reserves = [request[name] for name in _RESERVES if isinstance(request.get(name), int)]
-        stated = Stated(reserve_output=Figure(reserves[0], "the request")) if reserves else Stated()
+        stated = Stated(output_reserve=Figure(reserves[0], "the request")) if reserves else Stated()
         return GuardLimits.of_model(resolve_figures(self.fitting.model or request.get("model"), call=stated))
 
 

@@ -3,7 +3,7 @@
 The call comes first, then the settings, then the model's server, then the catalog.
 Settings and what servers said come in as values: nothing is read or asked here (requests.md, "A resolver").
 
-    use = resolve("gpt-4o", settings=Stated(reserve_output=Figure(2_000, "tokenbox.toml:3")))
+    use = resolve("gpt-4o", settings=Stated(output_reserve=Figure(2_000, "tokenbox.toml:3")))
     use.context_window, use.sources["context_window"]      128000, "models.dev via ctxlen 2026.10.27.2, ..."
     use.counter.count_request(request)                     Count(total, exact, at_most, by)
 """
@@ -57,7 +57,7 @@ class Stated:
     context_window: Figure | None = None
     max_input: Figure | None = None
     max_output: Figure | None = None
-    reserve_output: Figure | None = None
+    output_reserve: Figure | None = None
     window_cap: Figure | None = None
     headroom: tuple[Fraction, str] | None = None
     """The share of the window that stays free, and who says so."""
@@ -67,7 +67,7 @@ class Stated:
 class ModelFigures:
     """How much a request to a model may take, in tokens. None is unknown, and never 0.
 
-    ``sources`` says for each figure where it comes from, by the name of the field. ``reserve_output`` is None
+    ``sources`` says for each figure where it comes from, by the name of the field. ``output_reserve`` is None
     only where the context window is unknown and no reserve is stated.
     """
 
@@ -75,7 +75,7 @@ class ModelFigures:
     context_window: int | None
     max_input: int | None
     max_output: int | None
-    reserve_output: int | None
+    output_reserve: int | None
     headroom: Fraction = Fraction(0)
     family: TokenizerFamily | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -163,13 +163,13 @@ def resolve_figures(
     context_window = None if window is None else window.value
     reserve = _reserve(call, settings, found["max_output"], context_window, headroom, mode)
     if reserve is not None:
-        sources["reserve_output"] = source_text(reserve)
+        sources["output_reserve"] = source_text(reserve)
     return ModelFigures(
         model=model,
         context_window=context_window,
         max_input=_value(found["max_input"]),
         max_output=_value(found["max_output"]),
-        reserve_output=_value(reserve),
+        output_reserve=_value(reserve),
         headroom=headroom,
         family=None if known is None else known.tokenizer,
         sources=sources,
@@ -226,7 +226,7 @@ def _reserve(
     mode: OutputMode,
 ) -> Figure | None:
     """What stays free for the answer: as stated, else by the one default rule."""
-    stated = call.reserve_output or settings.reserve_output
+    stated = call.output_reserve or settings.output_reserve
     if stated is not None or window is None:
         return stated
     share = usable_of(window, headroom) // DEFAULT_SHARES[mode]

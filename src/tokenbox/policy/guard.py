@@ -72,11 +72,11 @@ class GuardLimits:
     @classmethod
     def of_model(cls, figures: ModelFigures) -> GuardLimits:
         """The limits of a request to a model. Raises :class:`UnknownWindow`."""
-        if figures.context_window is None or figures.reserve_output is None:
+        if figures.context_window is None or figures.output_reserve is None:
             raise unknown_window(figures.model)
         sources = {_FIELDS[name]: source for name, source in figures.sources.items() if name in _FIELDS}
         return cls.of(
-            figures.context_window, figures.reserve_output, figures.headroom, figures.max_input, sources
+            figures.context_window, figures.output_reserve, figures.headroom, figures.max_input, sources
         )
 
     @property
@@ -135,7 +135,7 @@ MARGINS: Final[Mapping[By, Fraction]] = {
 _FIELDS: Final = {
     "context_window": "max_ctx",
     "max_input": "max_input",
-    "reserve_output": "reserve_out",
+    "output_reserve": "reserve_out",
     "headroom": "headroom",
 }
 

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from tokenbox.proof.evidence import Evidence, Record, Text
 
-SCHEMA = "tokenbox.proof/2"
+SCHEMA = "tokenbox.proof/3"
 STATEMENT = "https://in-toto.io/Statement/v1"
-PREDICATE = "urn:tokenbox:predicate:proof:2"
+PREDICATE = "urn:tokenbox:predicate:proof:3"
 
 MANIFEST, INPUTS, DECISIONS, VOLATILE = "manifest.json", "inputs.jsonl", "decisions.jsonl", "volatile.json"
 ENVELOPE = "envelope.json"

@@ -71,7 +71,8 @@ class RecordedFunction(Generic[P, T]):
     they are. ``result``: the fields of :class:`Evidence` that a result is. ``read``: the arguments ``apart``
     from a bundle, and those in place of a function that was given. ``also``: what else of an argument that is
     ``apart`` is recorded among them. ``undecided``: errors that say that the question
-    was wrong; nothing was decided, so they leave no proof. ``critical``: what an overflow names.
+    was wrong; nothing was decided, so they leave no proof. ``critical``: what an overflow names. ``taken``:
+    the fields that a replay takes as they are recorded, each with what is below it.
     """
 
     name: str
@@ -88,6 +89,7 @@ class RecordedFunction(Generic[P, T]):
     also: Callable[[Arguments], Mapping[str, object]] = nothing
     also_names: frozenset[str] = frozenset()
     undecided: tuple[type[TokenboxError], ...] = ()
+    taken: Callable[[Recorded], AbstractSet[str]] = lambda _: frozenset()
 
     def parameters(self) -> AbstractSet[str]:
         """The names of the arguments that are recorded as they are."""

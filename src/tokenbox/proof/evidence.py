@@ -66,7 +66,7 @@ class Budget:
 
     tokens: Sourced = Sourced(None)
     context_window: Sourced = Sourced(None)
-    reserve_output: Sourced = Sourced(None)
+    output_reserve: Sourced = Sourced(None)
     headroom: Sourced = Sourced(None)
     max_input: Sourced = Sourced(None)
 

@@ -157,14 +157,14 @@ def _check_schema(record: object) -> None:
 
 
 def _check_budget(budget: Mapping[str, Record]) -> None:
-    """``tokens = floor(context_window * (1 - headroom)) - reserve_output``, and at most ``max_input``."""
+    """``tokens = floor(context_window * (1 - headroom)) - output_reserve``, and at most ``max_input``."""
     tokens, window, reserve, headroom, most = (
         budget[name]["value"]
-        for name in ("tokens", "context_window", "reserve_output", "headroom", "max_input")
+        for name in ("tokens", "context_window", "output_reserve", "headroom", "max_input")
     )
     if window is reserve is headroom is most is None and type(tokens) in (int, type(None)):
         return  # it was given as it is
-    for name, value in (("context_window", window), ("reserve_output", reserve), ("max_input", most)):
+    for name, value in (("context_window", window), ("output_reserve", reserve), ("max_input", most)):
         if value is not None and (type(value) is not int or value < 0):
             raise _wrong_budget(name, value, "a number of tokens or null")
     if headroom is not None and not (isinstance(headroom, str) and HEADROOM.fullmatch(headroom)):
@@ -301,7 +301,7 @@ _STATEMENT: Mapping[str, object] = {
         "budget": {
             "tokens": _SOURCED,
             "context_window": _SOURCED,
-            "reserve_output": _SOURCED,
+            "output_reserve": _SOURCED,
             "headroom": _SOURCED,
             "max_input": _SOURCED,
         },

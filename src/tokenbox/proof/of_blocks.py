@@ -216,6 +216,12 @@ def _priority(record: Record) -> Priority:
     raise BundleInvalid(f"has the priority {shown(name)}.", file=INPUTS, field=str(record["id"]))
 
 
+def _chosen(recorded: Recorded) -> frozenset[str]:
+    """The records of what a pack was asked for, and of its files with their worth."""
+    ids = [str(record.get("id")) for record in recorded.contents.decisions]
+    return frozenset(f"decisions[{one}]" for one in ids if one == CHOICE or one.startswith(f"{CHOICE} "))
+
+
 RENDER_BLOCKS = RecordedFunction(
     name="render_blocks",
     kind=EvidenceKind.BLOCKS,
@@ -227,4 +233,5 @@ RENDER_BLOCKS = RecordedFunction(
     read=_read,
     critical=_critical,
     undecided=(InvalidBudget, UnknownTokenizer),
+    taken=_chosen,
 )

@@ -35,18 +35,18 @@ def message_input(message: Message | Item, name: str, tokens: int | None) -> Inp
     """A message is its JSON: that has the digest, so it is all that a replay needs."""
     calls = message.calls if isinstance(message, Item) else message.tool_calls
     fields = {"role": message.role.value, "calls": len(calls)}
-    return _input(name, MESSAGE, _as_given(message.to_dict()), tokens, fields)
+    return _input(name, MESSAGE, as_given(message.to_dict()), tokens, fields)
 
 
 def tools_input(tools: Iterable[Mapping[str, object]]) -> Input:
-    return _input(TOOLS, TOOLS, _as_given([dict(tool) for tool in tools]), None, {})
+    return _input(TOOLS, TOOLS, as_given([dict(tool) for tool in tools]), None, {})
 
 
 def message_texts(messages: Iterable[Message], tools: Iterable[Mapping[str, object]]) -> Iterator[str]:
     """The texts that a bundle of these messages and tools names by digest."""
     for message in messages:
-        yield _as_given(message.to_dict())
-    yield _as_given([dict(tool) for tool in tools])
+        yield as_given(message.to_dict())
+    yield as_given([dict(tool) for tool in tools])
 
 
 def recorded_messages(recorded: Recorded) -> tuple[list[Message], list[dict[str, object]] | None]:
@@ -64,7 +64,7 @@ def recorded_messages(recorded: Recorded) -> tuple[list[Message], list[dict[str,
     return check_messages(messages), tools[0] if tools else None
 
 
-def _as_given(value: object) -> str:
+def as_given(value: object) -> str:
     """As JSON with the keys in their order, which what is sent has too."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 

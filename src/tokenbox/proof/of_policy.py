@@ -38,7 +38,7 @@ def budget_of(limits: GuardLimits) -> Budget:
         # Below 0 nothing passes at all.
         tokens=Sourced(limits.input_limit, sources.get("max_input" if limits.max_input_binds else "max_ctx")),
         context_window=Sourced(limits.max_ctx, sources.get("max_ctx")),
-        reserve_output=Sourced(limits.reserve_out, sources.get("reserve_out")),
+        output_reserve=Sourced(limits.reserve_out, sources.get("reserve_out")),
         headroom=Sourced(weight_text(limits.headroom), sources.get("headroom")),
         max_input=Sourced(limits.max_input, sources.get("max_input")),
     )
@@ -171,7 +171,7 @@ def _read_enforcement(recorded: Recorded) -> dict[str, Any]:
 
 def recorded_limits(recorded: Recorded) -> GuardLimits:
     """The limits that the bundle has, checked as those of a caller are."""
-    names = ("context_window", "reserve_output", "headroom", "max_input")
+    names = ("context_window", "output_reserve", "headroom", "max_input")
     window, reserve, headroom, most = map(recorded.figure, names)
     return GuardLimits.of(window, reserve, ratio(headroom), most)
 

@@ -48,6 +48,7 @@ _SAID: Final = frozenset({"engine", "template", "model", "override", "parent"})
 _SAID_OF: Final = re.compile(
     r"budget\.\w+\.source|(inputs|summaries)\[.*\]\.from|decisions\[.*\]\.remedy\.models(\[\d+\])?", re.DOTALL
 )
+_NUMBER: Final = re.compile(r"\[\d+\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +83,12 @@ def replay(
     if function is None:
         raise ReplayImpossible(f"no function {name[:100]!r} is replayed here.", function=name[:100])
     arguments = _arguments(function, recorded)
-    taken = frozenset[str]()
+    taken = frozenset(function.taken(recorded))
     if function.counter is not None:
         counting = counter or _recorded_counter(recorded)
         arguments[function.counter] = _as_exact_as_recorded(recorded, counting)
         if arguments[function.counter] is not counting:
-            taken = frozenset({"tokenizer.exact"})
+            taken |= {"tokenizer.exact"}
     return compared(contents, _called(function, arguments), taken)
 
 
@@ -110,7 +111,7 @@ def _collapsed(field: str) -> str:
     """One name for the same field of many records."""
     if field.startswith("inputs["):
         return "inputs[].from"
-    return f"decisions[{CHOICE}]" if field.startswith(f"decisions[{CHOICE}") else field
+    return f"decisions[{CHOICE}]" if field.startswith(f"decisions[{CHOICE}") else _NUMBER.sub("[]", field)
 
 
 def _said(contents: Contents, again: Contents, taken: frozenset[str]) -> Callable[[str], bool]:
@@ -128,13 +129,12 @@ def _said(contents: Contents, again: Contents, taken: frozenset[str]) -> Callabl
     }
 
     single = taken | figures | code
-    chosen = f"decisions[{CHOICE}" if predicate["function"] == RENDER_BLOCKS.name else None
 
     def said(field: str) -> bool:
         place = field.removesuffix(f".{CODE}")
-        if chosen is not None and field.startswith((f"{chosen} ", f"{chosen}]")):
-            return True
-        return field.partition(".")[0] in _SAID or place in single or _SAID_OF.fullmatch(field) is not None
+        above = {place[: at.start()] for at in re.finditer(r"\.", place)}
+        is_taken = place in single or not single.isdisjoint(above)
+        return field.partition(".")[0] in _SAID or is_taken or _SAID_OF.fullmatch(field) is not None
 
     return said
 

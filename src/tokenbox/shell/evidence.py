@@ -1,22 +1,56 @@
-"""What a call sent and why, as evidence that a proof bundle is made of."""
+"""What a call sent and why: how a bundle has it, and how a replay decides it again.
+
+What counted here counts again, and the guard judges again. Taken as recorded, and listed as not compared:
+what a server counted, and what left the conversation before, which follows from all that was said in it.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from tokenbox.compose.requests import By, Count
+from tokenbox.content.message import check_messages
+from tokenbox.content.request import read_request
+from tokenbox.errors import TokenboxError
+from tokenbox.models import Counting, counters_for
+from tokenbox.policy.guard import GuardLimits, Uncertain, Verdict, guard
+from tokenbox.proof.bundle import DECISIONS
+from tokenbox.proof.calls import RecordedFunction, evidence_of
+from tokenbox.proof.errors import BundleInvalid, ReplayImpossible
 from tokenbox.proof.evidence import Budget, Evidence, EvidenceKind, Input, Sourced
+from tokenbox.proof.of_messages import as_given, message_input, recorded_messages, tools_input
+from tokenbox.proof.of_policy import budget_of, recorded_limits
+from tokenbox.shell.models import bounded, count_of
+from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from tokenbox.engine.window import WindowStep
+    from tokenbox.compose.requests import RequestCounter
+    from tokenbox.content.message import Message
+    from tokenbox.content.request import Request
+    from tokenbox.proof.calls import Arguments
+    from tokenbox.proof.evidence import Record
+    from tokenbox.proof.recorded import Recorded
     from tokenbox.providers.counting import TokenCount
     from tokenbox.shell.session import Session
 
-ALGORITHM = "window/1"
+
+class Sent(NamedTuple):
+    """A request of the shell, and what it was decided by. ``known``: the model's window is.
+
+    ``steps``: what was done since the last call to make it fit. ``budget``: the shell's own, with its source.
+    """
+
+    messages: Sequence[Message]
+    tools: Sequence[Mapping[str, Any]]
+    verdict: Verdict
+    known: bool
+    budget: Sourced
+    identity: TokenizerIdentity
+    steps: Sequence[Record]
+    model: str | None
 
 
 def of_call(
@@ -24,45 +58,148 @@ def of_call(
     messages: Sequence[Mapping[str, Any]],
     tools: Sequence[Mapping[str, Any]],
     counted: TokenCount,
-    steps: Sequence[WindowStep],
 ) -> Evidence:
-    """The messages and tools of a request as inputs, the evictions before it as decisions."""
-    conversation = session.context.conversation
-    digest = None if not tools else hashlib.sha256(_json(list(tools))).hexdigest()
-    sent = _json({"messages": list(messages), "tools": list(tools)})
-    budget = session.config.source("shell.token_budget")
-    return Evidence(
-        kind=EvidenceKind.WINDOW,
-        function="shell",
-        algorithm=ALGORITHM,
-        arguments={
-            "max_turns": conversation.max_turns,
-            "low_water": str(conversation.low_water),
-            "tools": digest,
-        },
-        budget=Budget(Sourced(session.context.budget, budget)),
-        tokenizer=session.context.identity,
-        inputs=tuple(_input(session, number, message) for number, message in enumerate(messages)),
-        decisions=tuple(step.to_dict() for step in steps),
-        emitted=sent,
-        digest=hashlib.sha256(sent).hexdigest(),
-        figures={"total": counted.value, "budget": session.context.budget, "messages": len(messages)},
-        model=session.models.target.model,
+    """The messages and tools that are sent now as inputs; count, verdict and steps as decisions."""
+    context, models = session.context, session.models
+    count = bounded(count_of(counted), read_request(messages, tools=list(tools) or None, strict=False))
+    counter = None if count.by is By.SERVER else models.local_counter()
+    sent = Sent(
+        check_messages(messages),
+        tools,
+        models.verdict(count, context.budget),
+        models.limits() is not None,
+        Sourced(context.budget, session.config.source("shell.token_budget")),
+        TokenizerIdentity(count.by.value, "", "", count.exact) if counter is None else counter.identity,
+        [step.to_dict() for step in session.evictions],
+        models.target.model,
+    )
+    return evidence_of(SHELL, {}, sent)
+
+
+def _result(_: Arguments, sent: Sent) -> dict[str, Any]:
+    verdict = sent.verdict
+    count, budget = verdict.count, cast("int", sent.budget.value)
+    emitted = as_given({"messages": [one.to_dict() for one in sent.messages], "tools": list(sent.tools)})
+    return {
+        "arguments": {"budget": budget, "uncertain": verdict.uncertain.value},
+        "budget": budget_of(verdict.limits) if sent.known else Budget(sent.budget),
+        "tokenizer": sent.identity,
+        "inputs": tuple(_inputs(sent)),
+        "decisions": (
+            {
+                "decision": "sent",
+                "over": max(0, count.total - budget, verdict.over),
+                "decided_on": verdict.tokens,
+                "basis": verdict.basis.value,
+                "count": count.to_dict(),
+            },
+            *sent.steps,
+        ),
+        "emitted": emitted,
+        "digest": hashlib.sha256(emitted.encode()).hexdigest(),
+        "figures": {"total": count.total, "exact": count.exact, "messages": len(sent.messages)},
+        "model": sent.model,
+    }
+
+
+def _inputs(sent: Sent) -> Iterator[Input]:
+    for number, message in enumerate(sent.messages):
+        yield message_input(message, f"messages[{number}]", None)
+    if sent.tools:
+        yield tools_input(sent.tools)
+
+
+# Deciding it again.
+
+
+def decide_again(recorded: Recorded) -> Sent:
+    """The request as the bundle has it, counted and judged again."""
+    messages, tools = recorded_messages(recorded)
+    request = read_request(messages, tools=tools, strict=False)
+    known = recorded.figure("context_window") is not None
+    budget = recorded.arguments.get("budget")
+    if type(budget) is not int or budget < 0:
+        raise BundleInvalid("is not a number of tokens.", file="manifest.json", field="arguments.budget")
+    count, identity = _counted(recorded, request)
+    try:
+        uncertain = Uncertain(str(recorded.arguments.get("uncertain")))
+    except ValueError:
+        raise BundleInvalid("is not a rule.", file="manifest.json", field="arguments.uncertain") from None
+    limits = recorded_limits(recorded) if known else GuardLimits(budget)
+    return Sent(
+        messages,
+        tools or (),
+        guard(count, limits, uncertain),
+        known,
+        Sourced(budget),
+        identity,
+        [record for record in recorded.contents.decisions if "action" in record],
+        cast("str | None", recorded.predicate["model"]),
     )
 
 
-def _input(session: Session, number: int, message: Mapping[str, Any]) -> Input:
-    data = _json(message)
-    text = str(message.get("content") or "")
-    return Input(
-        f"messages[{number}]",
-        str(message["role"]),
-        hashlib.sha256(data).hexdigest(),
-        len(text.encode("utf-8", "surrogatepass")),
-        session.models.count_text(text).value,
-        texts=(data,),
+def _counted(recorded: Recorded, request: Request) -> tuple[Count, TokenizerIdentity]:
+    """The count, and who counted: again, unless it was a server, whose count is in the bundle."""
+    said = _count(recorded)
+    identity = TokenizerIdentity(**cast("dict[str, Any]", recorded.predicate["tokenizer"]))
+    if recorded.counter is None and not identity.fingerprint:
+        return said, identity
+    counter = recorded.counter or _counter(recorded, identity)
+    if not hasattr(counter, "count_request"):
+        counter = counters_for(str(recorded.predicate["model"]), Counting(named=counter)).counter
+    found = counter.count_request(request)
+    # What the server reported may have shown before that this counter is not exact.
+    exact = found.exact and said.exact
+    return bounded(Count(found.total, exact, found.total, found.by), request), counter.identity
+
+
+def _counter(recorded: Recorded, identity: TokenizerIdentity) -> RequestCounter:
+    """What counts here, if it is what counted then. No file is opened because a bundle says so."""
+    model = recorded.predicate["model"]
+    for named in (None, identity.name):
+        try:
+            found = counters_for(str(model), Counting(named=named)).counter
+        except TokenboxError:
+            continue
+        if found.identity == identity:
+            return found
+    raise ReplayImpossible(
+        f"what counted is not known here: {identity.name[:100]!r}. Give it with --tokenizer.",
+        tokenizer=identity.name[:100],
     )
 
 
-def _json(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
+def _count(recorded: Recorded) -> Count:
+    """The count that the bundle has."""
+    first = recorded.contents.decisions[0] if recorded.contents.decisions else {}
+    said = cast("Mapping[str, Any]", first.get("count") if isinstance(first.get("count"), dict) else {})
+    total, most = said.get("total"), said.get("at_most")
+    if type(total) is not int or type(most) is not int or said.get("by") not in set(By):
+        raise BundleInvalid("is not a count.", file=DECISIONS, field="line 1.count")
+    return Count(total, said.get("exact") is True, most, By(said["by"]))
+
+
+def _taken(recorded: Recorded) -> frozenset[str]:
+    """What is not decided again: the steps before; of a count by a server, the count."""
+    steps = sum("action" in record for record in recorded.contents.decisions)
+    found = {f"steps[{number}]" for number in range(1, steps + 1)}
+    if recorded.counter is None and not cast("Record", recorded.predicate["tokenizer"])["fingerprint"]:
+        found |= {"decisions[1].count", "tokenizer"}
+    return frozenset(found)
+
+
+SHELL = RecordedFunction(
+    name="shell",
+    kind=EvidenceKind.WINDOW,
+    algorithm="shell/1",
+    call=decide_again,
+    apart=frozenset({"recorded"}),
+    inputs=lambda *_: (),
+    result=_result,
+    read=lambda recorded: {"recorded": recorded},
+    budget=lambda _: Budget(),
+    tokenizer=lambda _: cast("TokenizerIdentity", None),
+    also_names=frozenset({"budget", "uncertain"}),
+    undecided=(ReplayImpossible, BundleInvalid),
+    taken=_taken,
+)

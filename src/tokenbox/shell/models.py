@@ -77,7 +77,7 @@ class Models:
     def provider(self) -> BlockingProvider:
         if self._provider is None:
             self._provider = self._make(self.target)
-            self._provider.counter = self._counter()
+            self._provider.counter = self.local_counter()
         return self._provider
 
     def use(self, name: str) -> None:
@@ -95,7 +95,7 @@ class Models:
         self.name, self.target = name, target
         if self._provider is not None:
             self._provider.target = target
-            self._provider.counter = self._counter()
+            self._provider.counter = self.local_counter()
 
     def use_first(self) -> None:
         """The model of the settings, else the first there is; else none, and the shell says so when asked."""
@@ -263,7 +263,7 @@ class Models:
             self._provider.close()
 
     @property
-    def reserve_output(self) -> int | None:
+    def output_reserve(self) -> int | None:
         """The most tokens of an answer, as the settings have it."""
         return self._config.policy_for(self.name).reserve_out if self.name else None
 
@@ -271,7 +271,7 @@ class Models:
         """What the current model costs on a day, None if it is unpriced."""
         return price(self.target.model, on, configured=self._config.catalog_prices())
 
-    def _counter(self) -> RequestCounter | None:
+    def local_counter(self) -> RequestCounter | None:
         """What counts a request to the current model here; None where its vocabulary cannot be used."""
         counting = self._config.counting(self.name) if self.name else Counting()
         try:
@@ -298,6 +298,11 @@ def count_of(counted: TokenCount) -> Count:
     return Count(counted.value, counted.exact, counted.value, by)
 
 
+def bounded(count: Count, request: Request) -> Count:
+    """The count of a request, with its bound where it is an estimate."""
+    return count if count.exact else replace(count, at_most=max(count.total, Bound(None).request(request)))
+
+
 class CurrentCounter:
     """Counts a conversation whole, as the current model does at each call: it follows every switch."""
 
@@ -316,10 +321,7 @@ class CurrentCounter:
         messages = [message.to_dict(declared=False) for message in request.messages]
         counted = self._models.count_request(messages, [thaw(tool) for tool in request.tools])
         self._exact = counted.exact
-        count = count_of(counted)
-        if count.exact:
-            return count
-        return replace(count, at_most=max(count.total, Bound(None).request(request)))
+        return bounded(count_of(counted), request)
 
     def item_size(self, item: Item) -> int:
         """About what an item adds: its texts, without its markers."""

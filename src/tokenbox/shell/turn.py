@@ -311,7 +311,7 @@ def price_now(session: Session) -> Price | None:
 
 def reserve(session: Session, category: Category) -> int | None:
     """The most tokens of the answer, None if the server decides."""
-    return SUMMARY_TOKENS if category is Category.SUMMARIZE else session.models.reserve_output
+    return SUMMARY_TOKENS if category is Category.SUMMARIZE else session.models.output_reserve
 
 
 def prediction(session: Session, category: Category, counted: TokenCount, price: Price | None) -> Prediction:
@@ -378,7 +378,7 @@ def call_once(
     record.call(started)
     sent, tools = (context.messages(), context.tools()) if messages is None else (messages, ())
     if messages is None:
-        session.last_call = of_call(session, sent, tools, counted, session.evictions)
+        session.last_call = of_call(session, sent, tools, counted)
         session.evictions = []
     stream = session.models.provider.stream(sent, tools, max_tokens=reserve(session, category))
     outcome, error = Outcome.DONE, None

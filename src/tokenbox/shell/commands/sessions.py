@@ -150,7 +150,8 @@ def proof(session: Session, arguments: str) -> None:
 
         root = session.place.folder if session.config.root is None else str(session.config.root)
         signers = [read_signer(path) for path in own_paths(session.config.setting("proof.sign_with"))]
-        written = Bundles(Path(root) / FOLDER, signers=signers)(evidence)
+        texts = session.config.value("proof.texts") is True
+        written = Bundles(Path(root) / FOLDER, texts=texts, signers=signers)(evidence)
         session.screen.notice(f"[{written.path}; tokenbox proof verify {written.id[:12]}]")
         return
     about = "" if evidence.tokenizer.exact else "~"
@@ -160,7 +161,7 @@ def proof(session: Session, arguments: str) -> None:
         ("budget", f"{evidence.budget.tokens.value:,} ({evidence.budget.tokens.source})"),
         ("counted by", f"{evidence.tokenizer.name} {evidence.tokenizer.fingerprint[:12]}"),
         ("request SHA-256", evidence.digest or ""),
-        *((f"evicted {len(step['messages'])}", str(step["why"])) for step in evidence.decisions),  # type: ignore[arg-type]
+        *((f"evicted {len(step['messages'])}", str(step["why"])) for step in evidence.decisions[1:]),  # type: ignore[arg-type]
     ]
     session.screen.table(("the last call", ""), rows)
 
