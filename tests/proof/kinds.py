@@ -35,7 +35,7 @@ from tokenbox.proof.of_messages import FIT
 from tokenbox.proof.of_policy import ENFORCE, ESTIMATE, PLAN
 from tokenbox.proof.recorded import Recorded, Texts
 from tokenbox.proof.verify import verify
-from tokenbox.shell.evidence import SHELL, Sent
+from tokenbox.shell.evidence import SHELL, ShellRequest
 from tokenbox.shell.models import bounded
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 from tokenbox.tokenizers.registry import get
@@ -101,7 +101,7 @@ def shell_evidence(*, by_server: bool = False, window: int | None = 9_000, budge
     if by_server:
         count = Count(77, exact=True, at_most=77, by=By.SERVER)
     step = {"action": "evict", "messages": [1, 2], "before": 600, "after": 60, "why": "100 over 500 tokens"}
-    sent = Sent(
+    sent = ShellRequest(
         messages,
         [TOOL],
         guard(count, limits, Uncertain.MARGIN if window is not None else Uncertain.ALLOW),

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tokenbox.shell.session import Session
 
 
-class Sent(NamedTuple):
+class ShellRequest(NamedTuple):
     """A request of the shell, and what it was decided by. ``known``: the model's window is.
 
     ``steps``: what was done since the last call to make it fit. ``budget``: the shell's own, with its source.
@@ -63,7 +63,7 @@ def of_call(
     context, models = session.context, session.models
     count = bounded(count_of(counted), read_request(messages, tools=list(tools) or None, strict=False))
     counter = None if count.by is By.SERVER else models.local_counter()
-    sent = Sent(
+    sent = ShellRequest(
         check_messages(messages),
         tools,
         models.verdict(count, context.budget),
@@ -76,7 +76,7 @@ def of_call(
     return evidence_of(SHELL, {}, sent)
 
 
-def _result(_: Arguments, sent: Sent) -> dict[str, Any]:
+def _result(_: Arguments, sent: ShellRequest) -> dict[str, Any]:
     verdict = sent.verdict
     count, budget = verdict.count, cast("int", sent.budget.value)
     emitted = as_given({"messages": [one.to_dict() for one in sent.messages], "tools": list(sent.tools)})
@@ -102,7 +102,7 @@ def _result(_: Arguments, sent: Sent) -> dict[str, Any]:
     }
 
 
-def _inputs(sent: Sent) -> Iterator[Input]:
+def _inputs(sent: ShellRequest) -> Iterator[Input]:
     for number, message in enumerate(sent.messages):
         yield message_input(message, f"messages[{number}]", None)
     if sent.tools:
@@ -112,7 +112,7 @@ def _inputs(sent: Sent) -> Iterator[Input]:
 # Deciding it again.
 
 
-def decide_again(recorded: Recorded) -> Sent:
+def decide_again(recorded: Recorded) -> ShellRequest:
     """The request as the bundle has it, counted and judged again."""
     messages, tools = recorded_messages(recorded)
     request = read_request(messages, tools=tools, strict=False)
@@ -126,7 +126,7 @@ def decide_again(recorded: Recorded) -> Sent:
     except ValueError:
         raise BundleInvalid("is not a rule.", file="manifest.json", field="arguments.uncertain") from None
     limits = recorded_limits(recorded) if known else GuardLimits(budget)
-    return Sent(
+    return ShellRequest(
         messages,
         tools or (),
         guard(count, limits, uncertain),
