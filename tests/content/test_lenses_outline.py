@@ -284,3 +284,26 @@ def test_without_the_extra_the_pipeline_is_refused(monkeypatch: pytest.MonkeyPat
     with pytest.raises(MissingExtra, match=r"tokenbox-llm\[outline\]"):
         parse_pipeline("outline")
     assert importlib.util.find_spec("tree_sitter")
+
+
+def test_overloads_are_counted_and_marks_of_comments_and_conditions_left_out() -> None:
+    methods = "".join(f"  public void Write(T{n} x) {{ Emit(x); }}\n" for n in range(6))
+    source = f"""
+class A {{
+  /// <summary>
+  /// Writes it.
+  /// </summary>
+  public void First() {{ Emit(1); }}
+{methods}
+#if FEATURE_SPAN
+  public int Length => 3;
+#endif
+}}
+"""
+    result = seen("outline('csharp')", source)
+    assert "// Writes it.\n  public void First()" in result
+    assert "  public void Write(T2 x)\n  ... 3 more Write\n" in result
+    assert "T3" not in result
+    assert "Length => 3" in result
+    assert "summary" not in result
+    assert "FEATURE_SPAN" not in result

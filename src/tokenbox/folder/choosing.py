@@ -44,9 +44,9 @@ class Depths:
 
 
 WITH_QUERY = Depths(body=100, outline=22, of_shown_files=True)
-WITHOUT_QUERY = Depths(body=7, outline=100, of_shown_files=False)
+WITHOUT_QUERY = Depths(body=30, outline=100, of_shown_files=False)
 # Bytes of an outline that make it worth half.
-_USUAL_OUTLINE = 600
+_USUAL_OUTLINE = 4_000
 # Tokens of outline that a file has at most with a query.
 MAX_OUTLINE = 300
 # No token has more bytes, but for runs of blanks.

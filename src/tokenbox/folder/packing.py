@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 SCHEMA = "tokenbox.folder/1"
 # The tree takes at most this part of the budget, or this many tokens where that is less; and never more
 # than a fifth.
-_TREE_PART, _TREE_LEAST, _TREE_MOST = 20, 200, 5
+_TREE_PART, _TREE_LEAST, _TREE_MOST = 40, 200, 5
 # Candidates are the files worth most, up to this many times the budget, and twice as many again while there
 # is room.
 _CANDIDATES, _MORE_CANDIDATES, _WIDER = 8, 40_000, 4

@@ -1,19 +1,19 @@
-"""What refers to the focus or to the best match, and what these refer to: identifiers that tie texts."""
+"""What refers to the focus, and what it refers to: identifiers that tie texts."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from tokenbox.worth.fixed import SCALE, log2
-from tokenbox.worth.lexical import identifiers, tokens
+from tokenbox.worth.fixed import log2
+from tokenbox.worth.lexical import identifiers
 from tokenbox.worth.query import NamedPath, Word
 from tokenbox.worth.standing import defined_in
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from tokenbox.worth.documents import Document
     from tokenbox.worth.query import Query
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MOST = 64
 _DEFINED, _USED = 4, 2
 # What more than this part of all texts mentions ties nothing.
-_COMMON_PART, _TIED_PART, _COMMON = 12, 5, 6
+_COMMON_PART, _COMMON = 12, 6
 _NAME = re.compile(rb"[A-Za-z_]\w{2,}\Z")
 _KEYWORD = re.compile(rb"[a-z]{1,3}\Z")
 
@@ -58,64 +58,3 @@ def nearby(
         places=(*query.places, *places),
         symbols=symbols,
     )
-
-
-# So many of the best pieces refer to others, and are referred to; what they tie comes after so many.
-_LEADERS, _AFTER = 3, 30
-# Percent of the best worth that a piece gets for a rare name that ties it to the best piece.
-_TIE = 40
-# A name in so few texts is as rare as can be.
-_RARE = 3
-
-
-class ReferencePart(NamedTuple):
-    """A piece as references see it: its text, the names it defines, the prior of its document in percent."""
-
-    text: bytes
-    names: Collection[bytes]
-    percent: int
-
-
-def ties(mentioned: Mapping[bytes, int], documents: int) -> dict[bytes, int]:
-    """How much each name ties the texts that mention it, up to ``SCALE``, by how many of them do.
-
-    What one text mentions, or more than a part of all, ties nothing.
-    """
-    most = max(_COMMON, documents // _TIED_PART)
-    by_number: dict[int, int] = {}
-    for number in {number for number in mentioned.values() if 1 < number <= most}:
-        rare = log2(documents + number, number) * SCALE // log2(documents + _RARE, _RARE)
-        by_number[number] = min(SCALE, rare)
-    return {
-        name: by_number[number]
-        for name, number in mentioned.items()
-        if number in by_number and len(name) > 2 and not name[:1].isdigit()  # noqa: PLR2004  # as in _NAME
-    }
-
-
-def referring(
-    parts: Sequence[ReferencePart], worths: Sequence[int], leading: int, tie: Mapping[bytes, int]
-) -> list[int]:
-    """The worths, with that of what the best pieces refer to, and of what refers to them.
-
-    The best are looked for among the first ``leading`` pieces. What is lifted comes after the thirty best
-    of them: what says what the query says goes before what is only near to it.
-    """
-    order = sorted(range(leading), key=lambda n: -worths[n])
-    if len(order) <= _AFTER:
-        return list(worths)
-    last = worths[order[_AFTER]]
-    used: dict[bytes, int] = {}
-    defined: dict[bytes, int] = {}
-    for n in reversed(order[:_LEADERS]):
-        used.update(dict.fromkeys(tie.keys() & identifiers(parts[n].text).keys(), worths[n]))
-        defined.update(dict.fromkeys(tie.keys() & set(parts[n].names), worths[n]))
-    lifted = list(worths)
-    for n, (text, names, percent) in enumerate(parts):
-        if worths[n] >= last:
-            continue
-        gains = [used[name] * tie[name] for name in used.keys() & set(names)]
-        gains += [defined[name] * tie[name] for name in (defined.keys() & set(tokens(text))) - set(names)]
-        gain = max(gains, default=0) // SCALE * _TIE // 100 * percent // 100
-        lifted[n] = max(worths[n], min(last - 1, worths[n] + gain))
-    return lifted

@@ -13,11 +13,9 @@ from math import isqrt
 from typing import TYPE_CHECKING
 
 from tokenbox.characters import lower
-from tokenbox.worth.documents import DocumentRole
 from tokenbox.worth.fixed import SCALE
 from tokenbox.worth.lexical import FILE, PIECE, WINDOW, Lexical, Match, identifiers
-from tokenbox.worth.references import ReferencePart, referring, ties
-from tokenbox.worth.standing import Standing, defined_in
+from tokenbox.worth.standing import Standing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -50,8 +48,6 @@ NAMED_PRIOR = 60
 HISTORY, LATELY, _HALF_LIFE = 40, 50, 20
 # The messages of past changes that count, and how many files a change may have to say something of each.
 _MESSAGES, _MOST_PATHS = 100, 12
-# The best pieces are among the first of so many bytes, whatever the budget.
-LEADING = 120_000
 # The folders of a path that count: the file, and those around it.
 _STEPS = 3
 
@@ -118,7 +114,6 @@ class Relevance:
         reading = self._read(bodies)
         known = Standing(documents, reading) if standing else None
         self._standing = [] if known is None else known.shares
-        self._ties = {} if known is None else ties(known.mentioned, len(documents))
         self._most_standing = max(self._standing, default=0) or 1
         deque(reading, maxlen=0)
         self._lexical.finish()
@@ -189,10 +184,9 @@ class Relevance:
         return own * SYMBOL + around * ENCLOSING_SYMBOL
 
     def pieces(self, pieces: Sequence[tuple[int, PieceSpan]]) -> list[int]:
-        """What each of these pieces is worth, given with the numbers of their documents, the best first.
+        """What each of these pieces is worth, given with the numbers of their documents.
 
-        All pieces of a document follow each other. A piece next to one that matches is worth more than it is
-        alone, and so is what the best refer to, and what refers to them.
+        All pieces of a document follow each other. A piece next to one that matches is worth more than alone.
         """
         matches = [self._matching(i, span) for i, span in pieces]
         number = Counter(i for i, _ in pieces)
@@ -201,20 +195,7 @@ class Relevance:
             beside = [m for m in (n - 1, n + 1) if 0 <= m < len(pieces) and pieces[m][0] == i]
             near = max((matches[m] for m in beside), default=0) * NEIGHBOUR // 100
             worths.append(self._weighed(i, span, matches[n] + near, number[i]))
-        parts = [self._part(i, span) for i, span in pieces]
-        leading, size = 0, 0
-        for _, span in pieces:
-            size += span.end - span.start
-            if size > LEADING:
-                break
-            leading += 1
-        return referring(parts, worths, leading, self._ties)
-
-    def _part(self, i: int, span: PieceSpan) -> ReferencePart:
-        document = self._documents[i]
-        text = document.data[span.start : span.end]
-        names = [name.encode("utf-8", "surrogateescape") for name in span.names] or defined_in(text)
-        return ReferencePart(text, () if document.role is DocumentRole.OTHER else names, self._percent(i))
+        return worths
 
     def _match(self, i: int) -> Match:
         if i not in self._matches:

@@ -66,6 +66,7 @@ class Standing:
         self.mentioned = mentioned
         """How many documents mention each name, pages left out."""
         self._defined = defined
+        self._by_pieces: Counter[bytes] = Counter()
         self._files = [self._of_names(names) for names in own]
 
     def document(self, i: int) -> int:
@@ -83,27 +84,47 @@ class Standing:
         found = sorted(map(self._name, names), reverse=True)[:_PARTS]
         return found[0] * _PARTS // 4 + sum(found) // 2 if found else 0
 
-    def piece(self, i: int, span: PieceSpan) -> int:
-        """What a piece of document ``i`` is worth."""
+    def piece(self, i: int, span: PieceSpan, known: Collection[str] = ()) -> int:
+        """What a piece of document ``i`` is worth. ``known`` names count no more than what encloses it."""
         document = self._documents[i]
-        best = max((self._name(name.encode("utf-8", "surrogateescape")) for name in span.names), default=0)
-        enclosing = max(
-            (self._name(name.encode("utf-8", "surrogateescape")) for name in span.within), default=0
-        )
+        # What a test defines is mentioned by tests, or is a namesake of what source defines.
+        is_source = document.role is DocumentRole.SOURCE
+        best = self._best(name for name in span.names if name not in known) if is_source else 0
+        enclosing = self._best([*span.within, *known] if known else span.within)
         # Without a name, what stands first says most.
         score = best + enclosing // 8 + SCALE * 2 // (2 + span.first // 40) + self._files[i] // (4 * _PARTS)
         return score * document.percent // 100 + 1
 
     def pieces(self, pieces: Sequence[tuple[int, PieceSpan]]) -> list[int]:
-        """What each of these pieces is worth, given with the numbers of their documents."""
-        return [self.piece(i, span) for i, span in pieces]
+        """What each of these pieces is worth, given with the numbers of their documents.
+
+        A name counts where its document defines it first: overloads say little more. Where a syntax tree says
+        what is defined, it knows more definitions than how a line begins.
+        """
+        found = {
+            (i, name)
+            for i, span in pieces
+            for name in span.names
+            if self._documents[i].role is DocumentRole.SOURCE
+        }
+        self._by_pieces = Counter(name.encode("utf-8", "surrogateescape") for _, name in found)
+        worths = []
+        known: dict[int, set[str]] = {}
+        for i, span in pieces:
+            before = known.setdefault(i, set())
+            worths.append(self.piece(i, span, before & set(span.names)))
+            before.update(span.names)
+        return worths
+
+    def _best(self, names: Iterable[str]) -> int:
+        return max((self._name(name.encode("utf-8", "surrogateescape")) for name in names), default=0)
 
     def _name(self, name: bytes) -> int:
         mentioned = self.mentioned[name]
         if mentioned <= 1 or name.startswith(b"__"):
             return 0
-        defined = max(1, self._defined[name])
-        return SCALE * (mentioned - 1) // defined // 4 if defined <= _COMMON else 0
+        defined = max(1, self._defined[name], self._by_pieces[name])
+        return SCALE * (mentioned - 1) // defined**2 // 4 if defined <= _COMMON else 0
 
 
 def _defines(document: Document) -> Sequence[bytes]:

@@ -169,6 +169,8 @@ _NAMELIKE = re.compile(
     r".*(?:identifier|name|constant|word|selectors|dot_index_expression|member_expression|attribute|variable)$"
 )
 _COMMENT_MARKS = re.compile(r"^[\s/*#!;-]+|[\s*/-]+$")
+# Marks of XML and Javadoc comments that stand on lines of their own.
+_COMMENT_TAGS = re.compile(r"</?(?:summary|remarks|para|p)/?>")
 _MAX_DEPTH = 12
 _MAX_NAME = 120
 # A call with a function in it (``describe(...)``, ``define(...)``) is looked into from this many lines.
@@ -230,7 +232,7 @@ class _Reader:
             if found is not None:
                 yield found
             elif kind in _TRANSPARENT and depth < _MAX_DEPTH:
-                yield from self.read(node.children, within=within, depth=depth + 1)
+                yield from self.read(_held(node), within=within, depth=depth + 1)
             comments = []
 
     def _definition(
@@ -295,7 +297,7 @@ class _Reader:
                 above.append(comment)
         for comment in reversed(above):
             for line in (comment.text or b"").decode("utf-8", "replace").splitlines():
-                if words := _COMMENT_MARKS.sub("", line):
+                if words := _COMMENT_MARKS.sub("", _COMMENT_TAGS.sub("", line)):
                     return words
         return ""
 
@@ -310,6 +312,14 @@ class _Reader:
             return ""
         lines = self._source[parts[0].start_byte : parts[-1].end_byte].decode("utf-8", "replace").splitlines()
         return next((line.strip() for line in lines if line.strip()), "")
+
+
+def _held(node: Node) -> Sequence[Node]:
+    """What is in a node that only holds others: the condition of an ``#if`` is not."""
+    if not node.type.startswith("preproc_"):
+        return node.children
+    condition = node.child_by_field_name("condition") or node.child_by_field_name("name")
+    return [child for child in node.children if child != condition]
 
 
 def _unwrapped(node: Node) -> Node:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import difflib
 import re
 from importlib.util import find_spec
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from tokenbox.characters import known
@@ -35,6 +36,8 @@ _SIGNS_WANTED = 2
 _SUBSETS = {"typescript": "javascript", "cpp": "c"}
 # A member or signature longer than this is cut; so is a value that goes over several lines.
 MAX_LINE = 160
+# Functions of one name that follow each other and are shown.
+OVERLOADS = 3
 
 
 def build_outline(*, language: str | None = None) -> Callable[[str, Tokenizer], str]:
@@ -52,11 +55,21 @@ def build_outline(*, language: str | None = None) -> Callable[[str, Tokenizer], 
 
 
 def signatures(source: bytes, found: Sequence[Definition], language: Language) -> Iterator[tuple[int, str]]:
-    """The lines that show ``found`` without bodies, each with the byte it stands for."""
-    for definition in found:
-        for line in _shown(source, definition, language):
-            yield definition.start, line
-        yield from signatures(source, definition.inside, language)
+    """The lines that show ``found`` without bodies, each with the byte it stands for.
+
+    Of a list of overloads the first are shown, and how many more there are.
+    """
+    for _, group in groupby(found, lambda one: (one.role, one.name)):
+        same = list(group)
+        first = same[0]
+        shown = OVERLOADS if first.role is DefinitionRole.FUNCTION and first.name else len(same)
+        for definition in same[:shown]:
+            for line in _shown(source, definition, language):
+                yield definition.start, line
+            yield from signatures(source, definition.inside, language)
+        if len(same) > shown:
+            indent = _indent(source, same[shown])
+            yield same[shown].start, f"{indent}... {len(same) - shown} more {first.name}\n"
 
 
 def _need(modules: set[str]) -> None:
@@ -97,9 +110,7 @@ def _outline(text: str, language: Language | None) -> str:
 
 def _shown(source: bytes, definition: Definition, language: Language) -> Iterator[str]:
     """The lines of one definition: its note, its signature."""
-    line_start = source.rfind(b"\n", 0, definition.start) + 1
-    before = source[line_start : definition.start].decode("utf-8", "replace")
-    indent = before if not before.strip() else ""
+    indent = _indent(source, definition)
     words = source[definition.start : definition.body].decode("utf-8", "replace").rstrip()
     if definition.role is DefinitionRole.MEMBER:
         words = _cut(words)
@@ -114,6 +125,12 @@ def _shown(source: bytes, definition: Definition, language: Language) -> Iterato
         yield f'{indent}    """{definition.note}"""\n'
 
 
+def _indent(source: bytes, definition: Definition) -> str:
+    line_start = source.rfind(b"\n", 0, definition.start) + 1
+    before = source[line_start : definition.start].decode("utf-8", "replace")
+    return before if not before.strip() else ""
+
+
 def _cut(words: str) -> str:
     """A member on one line, with ``...`` for the rest of a long value."""
     first, *rest = words.splitlines()
@@ -125,7 +142,7 @@ def _cut(words: str) -> str:
 register(
     LensKind(
         "outline",
-        "2",
+        "3",
         build_outline,
         (Parameter("language", str, optional=True),),
         usage='outline or outline("python")',
