@@ -96,6 +96,7 @@ class Soak:
     given_up: int = 0
     held_back: int = 0
     in_flight_when_killed: int = 0
+    killed_at: float | None = None
     found_by_successor: int = 0
     slowest: tuple[float, str] = (0.0, "")
     policy: int = 0
@@ -322,6 +323,7 @@ class Soak:
         just_now = time.time() - JUST_NOW_SECONDS
         for ended, number in self._left[gateway.number]:
             self.lives[number].was_cut = ended > just_now
+        self.killed_at = time.time()
         await asyncio.to_thread(gateway.kill)
         gateway.reloads = 0
         gateway.log.rename(gateway.log.with_name("log.killed"))

@@ -210,10 +210,18 @@ class Charged:
         return self.least <= self.found <= self.most and not self.over
 
 
+# A gateway that is killed leaves two blocks charged at most, each what it took in the last second.
+_BLOCKS = 2
+_TAKEN_SECONDS = 2.0
+
+
 def charged(
-    lives: Mapping[int, Lived], arrivals: Sequence[Arrival], levels: Mapping[str, Mapping[str, int]]
+    lives: Mapping[int, Lived],
+    arrivals: Sequence[Arrival],
+    levels: Mapping[str, Mapping[str, int]],
+    killed_at: float | None,
 ) -> list[Charged]:
-    """Per key with a quota. ``levels``: by key, then by bucket."""
+    """Per key with a quota. ``levels``: by key, then by bucket. ``killed_at``: when a gateway was killed."""
     came: defaultdict[int, list[Arrival]] = defaultdict(list)
     for arrival in arrivals:
         came[arrival.number].append(arrival)
@@ -230,6 +238,8 @@ def charged(
         # By window: what surely belongs to it, because it was asked and sent within it.
         sure: Counter[int] = Counter()
         for lived in of_keys[key]:
+            if killed_at is not None and killed_at - _TAKEN_SECONDS <= lived.began <= killed_at:
+                most += _BLOCKS * _worth(lived.tokens, lived.reserved, in_tokens=in_tokens)
             for low, high, at in _charges(lived, came[lived.number], in_tokens=in_tokens):
                 least, most = least + low, most + high
                 if lived.began // 60 == at // 60:
@@ -251,12 +261,11 @@ def _charges(
     lived: Lived, arrivals: Sequence[Arrival], *, in_tokens: bool
 ) -> Iterator[tuple[int, int, float]]:
     """Least and most of each thing that a request was charged for, and when it was sent at the latest."""
-
-    def worth(tokens: int, output: int) -> int:
-        return tokens + output if in_tokens else NANO_IN * tokens + NANO_OUT * output
-
     for arrival in arrivals:
-        used, all_of_it = worth(arrival.tokens, arrival.output), worth(arrival.tokens, arrival.reserved)
+        used, all_of_it = (
+            _worth(arrival.tokens, output, in_tokens=in_tokens)
+            for output in (arrival.output, arrival.reserved)
+        )
         if lived.fate in (Fate.KILLED, Fate.LOST):
             yield 0, all_of_it, arrival.at
         elif lived.fate is Fate.LEFT:
@@ -268,7 +277,11 @@ def _charges(
         else:
             yield all_of_it, all_of_it, arrival.at
     if lived.fate.is_open and not any(arrival.api != "summarize" for arrival in arrivals):
-        yield 0, worth(lived.tokens, lived.reserved), 0.0
+        yield 0, _worth(lived.tokens, lived.reserved, in_tokens=in_tokens), 0.0
+
+
+def _worth(tokens: int, output: int, *, in_tokens: bool) -> int:
+    return tokens + output if in_tokens else NANO_IN * tokens + NANO_OUT * output
 
 
 def fate_of(fault: str | None, status: int) -> Fate:

@@ -80,7 +80,7 @@ class Findings:
             soak=soak,
             arrivals=arrivals,
             ledger=compare(soak.lives, arrivals, [Row(*row) for row in found], names),
-            charges=charged(soak.lives, arrivals, levels),
+            charges=charged(soak.lives, arrivals, levels, soak.killed_at),
             unsettled=len(soak.levels.unsettled(list(soak.keys.ids.values()))),
             memory=memory,
             load=load,

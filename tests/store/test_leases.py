@@ -134,6 +134,28 @@ def test_a_question_that_has_just_ended_holds_nobody_up() -> None:
     asyncio.run(it())
 
 
+def test_a_process_that_is_killed_leaves_two_blocks_charged_at_most() -> None:
+    """Large requests that used little end among small ones: what they did not use is not kept for those."""
+
+    async def it() -> None:
+        store, day, now = Shared(), bucket(1_000_000), 0.0
+        quotas = LeasedQuotas(store, lambda: now, later)
+        for number in range(40):
+            now += leases.SECOND
+            await quotas.take(f"large {number}", [Take(day, 10_000)])
+        now += 2 * leases.SECOND
+        for number in range(2 * leases.BUSY):
+            await quotas.take(f"small {number}", [Take(day, 100)])
+            await quotas.settle(f"small {number}", [Take(day, 100)])
+        for number in range(40):
+            await quotas.settle(f"large {number}", [Take(day, 1)])
+        used = 40 + 2 * leases.BUSY * 100
+        block = 2 * leases.BUSY * 100  # all that was taken in the last second
+        assert used <= store.used[day.name] <= used + 2 * block  # and now it is killed
+
+    asyncio.run(it())
+
+
 def test_all_of_a_requests_quotas_are_taken_or_none() -> None:
     async def it() -> None:
         store, large, small = Shared(), bucket(1000, "large"), bucket(10, "small")

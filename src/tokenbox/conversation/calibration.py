@@ -69,6 +69,8 @@ class Calibration:
 
     def __init__(self) -> None:
         self._records: dict[CountedFor, CalibrationRecord] = {}
+        self.is_clean = True
+        """Whether no exact count was ever different, of whatever kind."""
 
     def compare(self, counted: CountedFor, count: Count, reported: int | None) -> CountDifference | None:
         """Record what the server reported. Returns the difference if it is the first one of an exact count.
@@ -78,12 +80,15 @@ class Calibration:
         """
         if reported is None:
             return None
-        record = self._records.setdefault(counted, CalibrationRecord())
+        record = self._records.get(counted)
+        if record is None:
+            record = self._records[counted] = CalibrationRecord()
         record.compared += 1
         record.equal += reported == count.total
         record.shortfall = max(record.shortfall, reported - count.total)
         if reported == count.total or not count.exact or record.difference is not None:
             return None
+        self.is_clean = False
         record.difference = CountDifference(counted, count.total, reported)
         return record.difference
 

@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from tokenbox.gateway.asgi import Headers
     from tokenbox.gateway.calls import ApiCall
     from tokenbox.gateway.services import Attempt, Grant
+    from tokenbox.ledger.quota import Quota
     from tokenbox.ledger.usage import Usage
     from tokenbox.store.quotas import QuotaStore
 
 # The OpenAI clients wait at most this long for a retry.
 _PATIENCE_SECONDS = 60
+# Windows that are remembered: making one takes as long as all else that a quota costs a request.
+_MOST_BUCKETS = 10_000
 
 
 @dataclass(slots=True)
@@ -65,6 +68,8 @@ class QuotaAccounts:
         self._clock = clock
         self._price = price
         self._when_away = when_away
+        # The window that each quota is in, by whose it is.
+        self._buckets: dict[tuple[str, Quota], Bucket] = {}
 
     def reserved(self, request: Attempt, grant: Grant) -> AbstractAsyncContextManager[Account]:
         if grant.key_id is None or not grant.quotas:
@@ -102,7 +107,7 @@ class QuotaAccounts:
         output = verdict.reserved * call.choices
         takes = []
         for owner, quota in grant.quotas:
-            bucket = Bucket.at(owner, quota, now)
+            bucket = self._bucket(owner, quota, now)
             if quota.unit is QuotaUnit.TOKENS:
                 takes.append(Take(bucket, verdict.input_at_most + output))
                 continue
@@ -117,6 +122,14 @@ class QuotaAccounts:
                 )
             takes.append(Take(bucket, nanodollars(at_most)))
         return takes
+
+    def _bucket(self, owner: str, quota: Quota, now: datetime) -> Bucket:
+        bucket = self._buckets.get((owner, quota))
+        if bucket is None or not bucket.starts <= now < bucket.ends:
+            if len(self._buckets) >= _MOST_BUCKETS:
+                self._buckets.clear()
+            bucket = self._buckets[owner, quota] = Bucket.at(owner, quota, now)
+        return bucket
 
     async def _taken(self, reservation: str, account: Account, now: datetime) -> list[QuotaLevel]:
         try:

@@ -198,6 +198,7 @@ class GatewayRequest:
         self.upstream: Upstream | None = None
         # What is recorded is known by this id; the client's own may come twice.
         self.key = secrets.token_hex(16)
+        self.line = b""
 
     async def run(self) -> None:
         refusal: Refusal | None = None

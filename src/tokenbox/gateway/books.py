@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.errors import TokenboxError
+from tokenbox.gateway.asgi import json_bytes
 from tokenbox.gateway.services import how_fitted
 from tokenbox.ledger.call import Call, Outcome, Prediction, parse_time, time_text
 from tokenbox.ledger.cost import cost_of
@@ -53,7 +54,6 @@ class Books:
         self._settle = settle
         self._tidy = tidy
         self._tidied = float("-inf")
-        self._begun: dict[str, dict[str, object]] = {}
         self._wake = threading.Event()
         self._stopping = False
         self._thread: threading.Thread | None = None
@@ -77,9 +77,8 @@ class Books:
 
     def began(self, request: Attempt) -> None:
         """Before it is sent: what it may cost is known even if this process does not see the answer."""
-        line = _line(request)
-        self._spool.append(line)
-        self._begun[request.key] = line
+        request.line = json_bytes(_line(request))
+        self._spool.append(request.line)
 
     def ended(self, request: Attempt) -> None:
         """After it: what the upstream reported, which is None where it reported nothing."""
@@ -92,7 +91,7 @@ class Books:
             how = Outcome.FAILED
         usage = None if outcome.usage is None else outcome.usage.to_dict()
         ended = {"outcome": how.value, "finished": time_text(self._clock()), "usage": usage}
-        self._spool.append({**self._begun.pop(request.key), **ended})
+        self._spool.append(request.line[:-1] + b"," + json_bytes(ended)[1:])  # one object of both
 
     def settle_later(self, reservation: str, takes: Sequence[Take]) -> None:
         """A settlement that the store of quotas did not take."""
@@ -100,7 +99,7 @@ class Books:
             [take.bucket.key_id, str(take.bucket.quota), take.bucket.starts.isoformat(), take.amount]
             for take in takes
         ]
-        self._spool.append({"settle": reservation, "takes": entry})
+        self._spool.append(json_bytes({"settle": reservation, "takes": entry}))
 
     def drain(self) -> int:
         """Everything that is finished goes to the store. Raises what the store raises."""

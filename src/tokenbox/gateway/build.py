@@ -220,13 +220,13 @@ class GatewayServices:
     def observe(self, request: Attempt, refusal: Refusal | None) -> None:
         """Metrics, log and ledger, once per request, whatever came of it."""
         seconds = time.monotonic() - request.started_at
-        self.metrics.observe(request, refusal, seconds)
-        self._calibrate(request)
-        if request.was_sent:
+        if request.was_sent:  # first, so that nothing that fails keeps a call from its end
             try:
                 self.books.ended(request)
             except TokenboxError as error:
                 self.log.write("spool_failed", error=error.message)
+        self.metrics.observe(request, refusal, seconds)
+        self._calibrate(request)
         self.log.request(request, refusal, seconds)
         self.traces.request(request, refusal)
 

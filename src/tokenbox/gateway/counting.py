@@ -247,7 +247,11 @@ class RequestCounting:
     async def _checked(self, call: ApiCall, upstream: Upstream, use: ModelUse, counted: Counted) -> Counted:
         """Without ``exact``, once a count of the same kind was not what the server reported."""
         count = counted.count
-        if not count.exact or self._calibration.trusts(key := _key(call, upstream, counted)):
+        if (
+            not count.exact
+            or self._calibration.is_clean
+            or self._calibration.trusts(key := _key(call, upstream, counted))
+        ):
             return counted
         bound = await self._bounded(call, use, count.total)
         return replace(counted, count=self._calibration.checked(key, count, bound=bound))

@@ -132,6 +132,8 @@ class Attempt(Protocol):
     parent: str | None
     overflow_of: str | None
     span: object
+    line: bytes
+    """What the books have of it since it was sent."""
 
     @property
     def call(self) -> ApiCall | None: ...

@@ -52,9 +52,9 @@ class Spool:
                 folder=str(self.folder),
             ) from None
 
-    def append(self, entry: dict[str, object]) -> None:
-        """Keep an entry. Raises :class:`SpoolError` where the disk does not take it."""
-        line = json_bytes(entry) + b"\n"
+    def append(self, entry: bytes) -> None:
+        """Keep an entry, a JSON object. Raises :class:`SpoolError` where the disk does not take it."""
+        line = entry + b"\n"
         with self._lock:
             try:
                 written = os.write(self._file.descriptor, line)

@@ -52,6 +52,7 @@ class Errand:
     overflow_of: str | None = None
     span: object = None
     parent: str | None = None
+    line: bytes = b""
 
     @property
     def request_id(self) -> str:

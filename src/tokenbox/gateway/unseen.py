@@ -91,12 +91,12 @@ def unseen_input(call: ApiCall, seen: Collection[str] = (), *, media: bool = Fal
 
 def _unseen_field(call: ApiCall, seen: Collection[str]) -> str | None:
     body = call.body
-    for key in STORED & body.keys():
-        if key not in seen and body[key]:
-            return f"{key} names input that the server keeps"
-    for key in FETCHED & body.keys():
-        if body[key]:
-            return f"{key} has the server add input by itself"
+    if not STORED.isdisjoint(body) or not FETCHED.isdisjoint(body):
+        for key, value in body.items():
+            if key in STORED and key not in seen and value:
+                return f"{key} names input that the server keeps"
+            if key in FETCHED and value:
+                return f"{key} has the server add input by itself"
     tools = body.get("tools")
     for tool in tools if isinstance(tools, list) else ():
         if isinstance(tool, dict) and not _is_own(kind := tool.get("type")):

@@ -207,7 +207,8 @@ def _has_surrogate(text: str) -> bool:
 
 def time_text(moment: datetime) -> str:
     """Of one length and in UTC, so that texts sort as times do."""
-    return moment.astimezone(UTC).isoformat(timespec="microseconds")[:26] + "Z"
+    utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    return utc.isoformat(timespec="microseconds")[:26] + "Z"
 
 
 def parse_time(text: object) -> datetime:

@@ -8,7 +8,7 @@ ledger rounds nothing.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_CEILING, Decimal
 from enum import StrEnum
@@ -117,19 +117,19 @@ class Bucket:
     key_id: str
     quota: Quota
     starts: datetime
+    name: str = field(init=False, repr=False, compare=False)
+    """The same in every process; buckets are always taken in the order of their names."""
+    ends: datetime = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        quota = self.quota
+        name = f"{self.key_id}/{quota.unit}/{quota.window}/{self.starts:%Y%m%dT%H%M}"
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "ends", quota.window.end(self.starts))
 
     @classmethod
     def at(cls, key_id: str, quota: Quota, now: datetime) -> Bucket:
         return cls(key_id, quota, quota.window.start(now))
-
-    @property
-    def ends(self) -> datetime:
-        return self.quota.window.end(self.starts)
-
-    @property
-    def name(self) -> str:
-        """The same in every process; buckets are always taken in the order of their names."""
-        return f"{self.key_id}/{self.quota.unit}/{self.quota.window}/{self.starts:%Y%m%dT%H%M}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ up: another takes its place, and it is settled by what its requests used once th
 
 A block is at most what was taken in the last second, and at most a 32nd of what is left, or nothing where
 that is less than a request: a bucket that is nearly used up is asked for each request, is used to its last
-token, and never over. What nobody takes goes back within a second. A process that is killed leaves charged
-what its requests had under way, and at most a block.
+token, and never over. What nobody takes goes back within a second, and more than two blocks at once. A
+process that is killed leaves charged what its requests had under way, and at most two blocks.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Lease:
     """What this process holds of a bucket. All figures are units of the quota.
 
     ``held``: the least that the store has for it. ``used`` by requests that ended, ``open`` by those under
-    way; ``level`` what all processes had together when the store was last asked.
+    way; ``level`` what all processes had together when the store was last asked. ``rate``: what was taken in
+    the last second, each time of which is in ``recent``.
     """
 
     bucket: Bucket
@@ -51,6 +52,7 @@ class Lease:
     open: int = 0
     level: int = 0
     recent: deque[tuple[float, int]] = field(default_factory=deque)
+    rate: int = 0
     asking: asyncio.Task[None] | None = None
 
     @property
@@ -75,21 +77,23 @@ class Lease:
     def take(self, amount: int, now: float) -> None:
         self.open += amount
         self.recent.append((now, amount))
+        self.rate += amount
 
     def is_busy(self, now: float) -> bool:
         recent = self.recent
         while recent and now - recent[0][0] > SECOND:
-            recent.popleft()
+            self.rate -= recent.popleft()[1]
         return len(recent) >= BUSY
 
     def block(self, now: float) -> int:
         """How much to hold ahead: nothing, unless many requests come."""
         if not self.is_busy(now):
             return 0
-        left = max(0, self.bucket.quota.limit - self.level)
-        block = min(left // PART, sum(amount for _, amount in self.recent))
+        part = max(0, self.bucket.quota.limit - self.level) // PART
+        if part >= self.rate:
+            return self.rate
         # Less than a request needs is of no use here, and is missing elsewhere.
-        return block if block >= max(amount for _, amount in self.recent) else 0
+        return part if part >= max(amount for _, amount in self.recent) else 0
 
 
 class LeasedQuotas:
@@ -136,16 +140,17 @@ class LeasedQuotas:
         """Set what was taken to what was used. What is spare goes back at once, unless it is soon taken."""
         used = {take.bucket.name: take.amount for take in takes}
         now = self._clock()
-        idle = []
+        spare = []
         for lease, amount in self._open.pop(reservation, ()):
             lease.open -= amount
             lease.used += used.get(lease.bucket.name, 0)
-            if lease.free != 0 and not lease.is_busy(now):
-                idle.append(lease)
-        for lease in idle:
+            ahead = lease.block(now)
+            if lease.free > 2 * ahead or lease.free < 0:
+                spare.append((lease, ahead))
+        for lease, ahead in spare:
             if not lease.is_asked and self._leases.get(lease.bucket.name) is lease:
                 with suppress(QuotaStoreError, QuotaExceeded):  # then within a second
-                    await self._asked(lease, self._shrink(lease))
+                    await self._asked(lease, self._shrink(lease, ahead))
 
     async def hold(self, lease: str, take: Take, *, check: bool = True) -> QuotaLevel:
         return await self._store.hold(lease, take, check=check)
