@@ -34,7 +34,7 @@ MAX_VOLATILE = 4 * MAX_MANIFEST
 _DIGITS = 64
 # In a larger file the line that differs is not looked for.
 _MAX_LOCATED = 256 << 20
-_PLAIN = {MANIFEST, INPUTS, DECISIONS, VOLATILE}
+_PLAIN = frozenset({MANIFEST, INPUTS, DECISIONS, VOLATILE})
 _SUFFIX = {SUMMARIES: ".json", TEXTS: ""}
 
 
@@ -101,7 +101,7 @@ def verify(
     data = files.read(MANIFEST, MAX_MANIFEST)
     if hashlib.sha256(data).hexdigest() != bundle_id:
         raise _manifest_differs(files, data, bundle_id)
-    names = set(files.names())
+    names = frozenset(files.names())
     if ENVELOPE in names:
         _check_envelope(files, data, keys, threshold)
     elif keys is not None:
@@ -158,6 +158,8 @@ def _check_envelope(
 
 def _check_names(names: Iterable[str], manifest: Manifest) -> dict[str, list[str]]:
     """That the files are those of the manifest; gives the names in each folder, without folder and suffix."""
+    if names == _PLAIN and not any(map(manifest.tree, _SUFFIX)):
+        return {}
     wanted = set(_PLAIN)
     names = sorted(set(names) - {ENVELOPE})
     trees: dict[str, list[str]] = {name: [] for name in _SUFFIX if manifest.tree(name) is not None}

@@ -37,7 +37,7 @@ from tokenbox.proof.verify import MAX_VOLATILE, claimed_id, missing, too_large, 
 from tokenbox.store.bundle_log import BundleLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tokenbox.proof.bundle import Bundle
     from tokenbox.proof.evidence import Evidence
@@ -170,7 +170,7 @@ class Bundles:
         )
 
     def files(self, bundle_id: str) -> FolderFiles:
-        return FolderFiles(self.folder / bundle_id)
+        return FolderFiles(f"{self.folder}{os.sep}{bundle_id}")
 
     def listed(self, keys: Sequence[PublicKey] | None = None) -> list[Listed]:
         """All bundles, verified, the latest first; last those that are not what their ids say.
@@ -284,11 +284,17 @@ class FolderFiles:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = os.fspath(path)
 
-    def names(self) -> Iterator[str]:
+    def names(self) -> Iterable[str]:
         try:
-            if (names := frozenset(os.listdir(self._path))) == _SMALLEST:  # noqa: PTH208  # names are all it needs
-                yield from names  # each is read, and so found to be a file
-                return
+            names = frozenset(os.listdir(self._path))  # noqa: PTH208  # names are all it needs
+        except OSError as error:
+            raise _unreadable(".", error) from None
+        return (
+            names if names == _SMALLEST else self._found()
+        )  # each of these is read, and so found to be a file
+
+    def _found(self) -> Iterator[str]:
+        try:
             with os.scandir(self._path) as entries:
                 for entry in entries:
                     if entry.is_file(follow_symlinks=False):
