@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tokenbox.gateway import calls
@@ -139,7 +139,7 @@ class Pairs(list[tuple[str, Any]]):
     """A JSON object, in which a key may stand twice."""
 
 
-KEYS = st.sampled_from(["a", "b", "é", 'a":', "model", "a\\", "type"])
+KEYS = st.sampled_from(["a", "b", "é", 'a":', "model", "a\\", "a\\\\", '\\":', "type"])
 VALUES = st.recursive(
     st.one_of(
         st.none(),
@@ -168,8 +168,11 @@ def written(value: object, colon: str, *, ascii_only: bool) -> str:
     return json.dumps(value, ensure_ascii=ascii_only)
 
 
+@example(pairs=[("a\\", 1), ("b", 1), ("b", 2)], colon=":", ascii_only=True)
 @given(
-    st.lists(st.tuples(KEYS, VALUES), max_size=4), st.sampled_from([":", ": ", " :", "\n: "]), st.booleans()
+    pairs=st.lists(st.tuples(KEYS, VALUES), max_size=4),
+    colon=st.sampled_from([":", ": ", " :", "\n: "]),
+    ascii_only=st.booleans(),
 )
 def test_the_short_way_to_read_a_body_reads_what_the_long_way_does(
     pairs: list[tuple[str, Any]], colon: str, ascii_only: bool

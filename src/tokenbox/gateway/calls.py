@@ -196,14 +196,15 @@ def _read_fast(data: bytes, depth: int) -> dict[str, Any] | None:
     """The object, where it can be seen at once that there is only one reading of it; else None.
 
     orjson takes the last of two equal keys, makes large whole numbers floats, and has depths of its own. A
-    quote before a colon is at the end of a key, or in a text: so if there are no more of them than keys came
-    out, no key was there twice.
+    quote before a colon is at the end of a key, or in a text, where it has a backslash before it: so if there
+    are no more of the first kind than keys came out, no key was there twice.
     """
     try:
         value = orjson.loads(data)
     except ValueError:
         return None
-    if not isinstance(value, dict) or _SPACED.search(data) is not None:
+    # A key may end in a backslash, of which JSON has two.
+    if not isinstance(value, dict) or b'\\\\":' in data or _SPACED.search(data) is not None:
         return None
     keys = 0
     level: list[Any] = [value]
@@ -221,7 +222,7 @@ def _read_fast(data: bytes, depth: int) -> dict[str, Any] | None:
                 elif kind is float and not abs(item) < _EXACT:
                     return None
         if not below:
-            return value if keys == data.count(b'":') else None
+            return value if keys == data.count(b'":') - data.count(b'\\":') else None
         level = below
     return None
 

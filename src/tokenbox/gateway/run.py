@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import logging
 import os
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from tokenbox.gateway.build import GatewayServices
     from tokenbox.gateway.settings import GatewaySettings
 
+# M_MMAP_THRESHOLD in bytes and M_ARENA_MAX, as mallopt(3) numbers them.
+_MALLOC = ((-3, 128 << 10), (-8, 2))
 # Objects made since the last look that cause the next; of those, how many looks at the young until the old.
 _COLLECT = (10_000, 20, 20)
 
@@ -223,6 +226,7 @@ async def _serve(gateway: Gateway, standing: GatewayServices, place: _Place) -> 
         standing.reload(workers.of_worker(place.number))
 
     _spare_the_collector()
+    give_memory_back()
     if hasattr(signal, "SIGHUP"):
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
     server = GatewayServer(config_of(gateway, limits), limits.drain_seconds, standing.drain)
@@ -242,6 +246,20 @@ def _spare_the_collector() -> None:
     """What is here at the start stays, and requests make few cycles: look seldom, and not at all of it."""
     gc.freeze()
     gc.set_threshold(*_COLLECT)
+
+
+def give_memory_back() -> None:
+    """Have large blocks, such as bodies, go back to the system when they are freed, where glibc allocates.
+
+    By itself it keeps blocks of a size that was freed before in its heap, and a heap of its own for each
+    thread: after some bodies of 500 kB the process holds 60 MB of holes.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):  # another allocator
+        return
+    for parameter, value in _MALLOC:
+        mallopt(parameter, value)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
