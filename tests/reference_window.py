@@ -114,11 +114,15 @@ class Solver:
     def free(self, item: Item) -> bool:
         return not self.pinned(item) and not self.is_open(item)
 
-    def first_leaving(self, *, rounds: bool, exchanges: bool) -> list[Item]:
-        """The next part that leaves: the oldest round, else the oldest exchange but the last."""
+    def first_leaving(self, *, rounds: bool, exchanges: bool, ahead: bool = False) -> list[Item]:
+        """The next part that leaves: the oldest round, else the oldest exchange but the last.
+
+        ``ahead``: before it has to, no round of the last exchange does.
+        """
         if rounds:
+            last = self.exchanges()[-1] if ahead and self.exchanges() else []
             for item in self.here:
-                if item.kind == "call" and self.free(item):
+                if item.kind == "call" and self.free(item) and item not in last:
                     return self.unit(item)
         if exchanges:
             for exchange in self.exchanges()[:-1]:
@@ -228,7 +232,8 @@ class Solver:
             if total - mark <= mark - self.total():
                 self.restore(before)
                 return
-        while part := self.first_leaving(rounds="rounds" in steps, exchanges="exchanges" in steps):
+        rounds, exchanges = "rounds" in steps, "exchanges" in steps
+        while part := self.first_leaving(rounds=rounds, exchanges=exchanges, ahead=True):
             before, total = self.state(), self.total()
             self.leave(part)
             if total - mark <= mark - self.total():

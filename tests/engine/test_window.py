@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.effort import examples
 from tests.reference_window import Item, Solver, Wanted
-from tokenbox.engine.low_water import freed, halvings
+from tokenbox.engine.low_water import Epoch, halvings
 from tokenbox.engine.reduction import enforce, plan
 from tokenbox.engine.window import ALL_STEPS, ItemKind, Reduce, Window, WindowAction, WindowLimits, WindowStep
 
@@ -194,7 +194,9 @@ def test_it_evicts_no_more_than_it_must(sizes: list[int], budget: int, tenths: i
         window.append(ItemKind.USER, size)
     mark = budget * tenths // 10
     steps = enforce(window, WindowLimits(None, budget, mark))
-    to_go = whole - budget if mark == budget else freed(whole, budget, halvings(budget - mark, budget))
+    epoch = Epoch().at(whole, budget, sizes[-1] if sizes else 0)
+    wanted = halvings(budget - mark, budget)
+    to_go = whole - budget if mark == budget else epoch.freed(whole, budget, wanted)
     # Without the last step too little had left; with it enough has, or one message is left.
     for step in steps:
         assert whole - step.before < to_go

@@ -8,15 +8,15 @@ again, the sum of both is least at s = sqrt(2 eagerness g V): the lot size of ev
 something to fill and something to hold. The growth is what the window shows of it: the tokens it holds, by
 the requests that brought them.
 
-What leaves does so in whole steps of 1, 1/2, 1/4 ... of the budget, counted from the first token that was
-too many. A place where a long step ends is one where every shorter step ends, so who keeps less never keeps
-more, whatever the conversation.
+What leaves does so in whole steps of all that may leave, 1/2, 1/4, 1/8 ... of the budget, counted from the
+first token that was too many for who keeps least. A place where a long step ends is one where every shorter
+step ends, so who keeps less never keeps more, whatever the conversation.
 """
 
 from __future__ import annotations
 
 from math import isqrt
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -54,10 +54,33 @@ def freed(whole: int, budget: int, times: int) -> int:
 
     A 64th of the budget is left free, so that no step ends in the last few tokens of it.
     """
-    if whole <= budget:
-        return 0
-    needed = whole - budget + margin(budget)
+    return 0 if whole <= budget else in_steps(whole - budget + margin(budget), budget, times)
+
+
+def in_steps(needed: int, budget: int, times: int) -> int:
+    """The fewest whole steps, of ``budget`` halved ``times``, that are at least ``needed`` tokens."""
     return (-(-(needed << times) // budget) * budget) >> times if budget else needed
+
+
+class Epoch(NamedTuple):
+    """What the longest step frees, once it is over the budget: all that may leave, until it is over again.
+
+    Every shorter step is counted from where an epoch began, and is held by what the longest has freed: so
+    who keeps less never keeps more. Tokens that were freed of a whole that was never cut, before and since.
+    """
+
+    before: int = 0
+    most: int = 0
+
+    def at(self, whole: int, budget: int, least: int) -> Epoch:
+        """The epoch of a whole of that size, of which ``least`` must stay."""
+        over = whole - self.most > budget
+        return Epoch(self.most, whole - min(least, budget - margin(budget))) if over else self
+
+    def freed(self, whole: int, budget: int, times: int) -> int:
+        """Tokens that are to be gone, in steps of ``budget`` halved ``times``."""
+        needed = whole - budget - self.before + margin(budget)
+        return self.most if times == 0 else min(self.most, self.before + in_steps(needed, budget, times))
 
 
 def margin(budget: int) -> int:

@@ -16,6 +16,7 @@ its sake: it could not help. Whoever sends then refuses.
 
 With a low-water mark more leaves at once, in whole steps (:mod:`tokenbox.engine.low_water`). In which order
 is worked out when a longest step is full: all marks share it, and differ in how much of it they have done.
+The rounds of the last exchange, an agent at work, leave only as far as the budget asks for it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tokenbox.engine.low_water import freed, halvings, halvings_to_free, margin, to_free
+from tokenbox.engine.low_water import halvings, margin, to_free
 from tokenbox.engine.window import (
     LEAST_CUT,
     EvictionPlan,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from fractions import Fraction
 
+    from tokenbox.engine.low_water import Epoch
     from tokenbox.engine.window import Measure, Unit, Window, WindowLimits
 
 _EXCHANGES = frozenset((Reduce.EXCHANGES,))
@@ -166,9 +168,12 @@ class _Planning:
         cut = {number: size for number, size in found.items() if size is not None}
         return cut if len(cut) == len(found) else {}
 
-    def _reduce(self, target: int, reason: WindowReason) -> None:
-        """Mask, cut, and let rounds and exchanges leave until the total is at most ``target``."""
-        for change in self._changes(target, reason):
+    def _reduce(self, target: int, reason: WindowReason, *, spare: bool = False) -> None:
+        """Mask, cut, and let rounds and exchanges leave until the total is at most ``target``.
+
+        ``spare``: the rounds of the last exchange.
+        """
+        for change in self._changes(target, reason, spare=spare):
             if self._plan.total <= target:
                 return
             change()
@@ -181,22 +186,25 @@ class _Planning:
         # A step that is chosen by what the window shows is another one after the cut.
         if self._limits.eagerness is not None and self._plan.total <= budget - margin(budget):
             return
-        target = whole - freed(whole, budget, self._halvings(budget))
-        ahead = [*self._window.ahead, *self._looked_ahead(whole - freed(whole, budget, 1))]
+        epoch = self._plan.epoch = self._window.epoch.at(whole, budget, self._window.must_stay())
+        target = self._target(epoch, whole, budget)
+        ahead = [*self._window.ahead, *self._looked_ahead(whole - epoch.freed(whole, budget, 1))]
         while self._plan.total > target:
             if not ahead:  # one step of the whole budget is longer than what is looked ahead
-                self._reduce(target, WindowReason.AHEAD)
+                self._reduce(target, WindowReason.AHEAD, spare=True)
+                self._reduce(budget - margin(budget), WindowReason.AHEAD)
                 break
             if self._part_of(ahead[0], target, budget):
                 break
             self._do(ahead.pop(0), target, budget)
         self._plan.ahead = ahead
 
-    def _halvings(self, budget: int) -> int:
-        limits = self._limits
-        if limits.eagerness is None:
-            return halvings(budget - limits.mark, budget)
-        return halvings_to_free(budget - self._suggested_mark(limits.eagerness), budget)
+    def _target(self, epoch: Epoch, whole: int, budget: int) -> int:
+        """How far down the window is to go: to where a whole step ends, or where it suggests itself."""
+        eagerness, mark = self._limits.eagerness, self._limits.mark
+        if eagerness is None:
+            return whole - epoch.freed(whole, budget, halvings(budget - mark, budget))
+        return min(budget - margin(budget), self._suggested_mark(eagerness))
 
     def _looked_ahead(self, target: int) -> list[PlannedChange]:
         """What follows once all that is known to follow is done, down to ``target``."""
@@ -205,7 +213,7 @@ class _Planning:
         for change in self._window.ahead:
             there._do(change, target, target)
         there._done.clear()
-        there._reduce(target, WindowReason.AHEAD)
+        there._reduce(target, WindowReason.AHEAD, spare=True)
         return there._done
 
     def _do(self, change: PlannedChange, target: int, budget: int) -> None:
@@ -243,18 +251,20 @@ class _Planning:
 
     def _go_on_to(self, mark: int) -> None:
         """Make the window smaller until it is nearest to ``mark``; of two states as near, keep more."""
-        for change in self._changes(mark, WindowReason.AHEAD):
+        for change in self._changes(mark, WindowReason.AHEAD, spare=True):
             before = self._copy()
             change()
             if before.total - mark <= mark - self._plan.total:
                 self._plan = before
                 return
 
-    def _changes(self, target: int, reason: WindowReason) -> Iterator[Callable[[], None]]:
+    def _changes(
+        self, target: int, reason: WindowReason, *, spare: bool = False
+    ) -> Iterator[Callable[[], None]]:
         """Single changes, in order. Each is worked out when it is made."""
         for number, action in self._shortenings():
             yield partial(self._shorten, number, action, target, reason)
-        for units in self._window.leaving(self._limits.steps, self._gone):
+        for units in self._window.leaving(self._limits.steps, self._gone, spare=spare):
             yield partial(self._evict, units, reason, self._plan.total - target, target)
 
     def _shortenings(self) -> Iterator[tuple[int, WindowAction]]:
@@ -302,7 +312,8 @@ class _Planning:
         window, budget = self._window, self._limits.budget
         least, whole = window.must_stay(), window.total
         limit = whole if budget is None else min(whole, budget)
-        return limit - to_free(max(0, limit - least), max(0, whole - least), window.answers + 1, eagerness)
+        came = whole + sum(full - window.size(number) for number, full in window.full.items())
+        return limit - to_free(max(0, limit - least), max(0, came - least), window.answers + 1, eagerness)
 
     def _give_back(self, budget: int) -> None:
         """A change may have made more room than was needed: results come back, the newest first.

@@ -15,6 +15,8 @@ from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from tokenbox.engine.low_water import Epoch
+
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
     from fractions import Fraction
@@ -176,8 +178,8 @@ class PlannedChange(NamedTuple):
 class EvictionPlan:
     """Changes that were worked out and not made. ``sizes`` are those of the items that change or come back.
 
-    ``total`` is what the window would count then; ``ahead`` what is to happen after that, if that is known;
-    ``freed`` the tokens that left for the budget's sake.
+    ``total`` is what the window would count then; ``ahead`` what is to happen after that, and ``epoch`` how
+    much, if that is known; ``freed`` the tokens that left for the budget's sake.
     """
 
     total: int
@@ -185,6 +187,7 @@ class EvictionPlan:
     gone: list[Unit] = field(default_factory=list)
     sizes: dict[int, tuple[WindowAction, int]] = field(default_factory=dict)
     ahead: list[PlannedChange] | None = None
+    epoch: Epoch | None = None
     freed: int = 0
 
     @property
@@ -209,6 +212,7 @@ class Window:
         self.fixed = 0
         self.freed = 0
         self.ahead: list[PlannedChange] = []
+        self.epoch = Epoch()
         self.units: dict[int, Unit] = {}
         self.sizes: dict[int, int] = {}
         self.full: dict[int, int] = {}  # sizes, before they were reduced, of the results that are
@@ -357,10 +361,12 @@ class Window:
         self.freed += plan.freed
         if plan.ahead is not None:
             self.ahead = plan.ahead
+        if plan.epoch is not None:
+            self.epoch = plan.epoch
 
     def forget_steps(self) -> None:
         """Sizes are of another kind now: what was freed, and what was to be, is counted from here."""
-        self.freed, self.ahead = 0, []
+        self.freed, self.ahead, self.epoch = 0, [], Epoch()
 
     def must_stay(self) -> int:
         """What the window counts if all has left that may leave."""
@@ -376,11 +382,17 @@ class Window:
             found |= {u.first: u for u in last.units if u.kind is not ItemKind.CALL and not u.gone}
         return [unit for unit in found.values() if unit not in self.unsendable]
 
-    def leaving(self, steps: frozenset[Reduce], gone: Container[int]) -> Iterator[list[Unit]]:
-        """What may leave, part after part. ``gone``: what a plan has let go already, by first numbers."""
+    def leaving(
+        self, steps: frozenset[Reduce], gone: Container[int], *, spare: bool = False
+    ) -> Iterator[list[Unit]]:
+        """What may leave, part after part. ``gone``: what a plan has let go already, by first numbers.
+
+        ``spare``: the rounds of the last exchange, for they are what an agent has decided so far.
+        """
         if Reduce.ROUNDS in steps:
+            last = next(reversed(self.queue), None)
             for unit in self.rounds.values():
-                if not unit.pinned and unit.first not in gone:
+                if not unit.pinned and unit.first not in gone and not (spare and unit.exchange == last):
                     yield [unit]
         if Reduce.EXCHANGES in steps:
             for exchange in islice(self.queue.values(), max(0, len(self.queue) - 1)):
