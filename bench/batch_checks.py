@@ -1,10 +1,11 @@
 """Two long checks of batches: equal digests over all engines, and a simulated cluster of four nodes.
 
-    python bench/batch_checks.py equal 100000
+    python bench/batch_checks.py equal 100000 [inline process ray resume]
     python bench/batch_checks.py nodes 20000
 
-`equal` compiles mixed rows (texts, chats, blocks, chunks, documents, errors) with every engine, kills workers
-in the middle, kills a whole run and resumes it, and prints a digest for each. `nodes` starts four raylets
+`equal` compiles mixed rows (texts, chats, blocks, chunks, documents, errors) with every engine, or with those
+that are named, kills workers in the middle, kills a whole run and resumes it, prints a digest for each, and
+puts them into bench/results/batch.md. `nodes` starts four raylets
 beside a head on this machine, with ray.cluster_utils, and prints what a row and a shard cost.
 """
 
@@ -26,10 +27,12 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT), str(ROOT / "bench")]
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from tokenbox.batch.summary import BatchSummary
 
+RESULTS = ROOT / "bench" / "results" / "batch.md"
+SECTION = "## Equal digests"
 SHARD = 64 << 10
 OPTIONS: dict[str, Any] = {"task": "auto", "budget": "limit", "shard_size": SHARD}
 NODES = 4
@@ -41,18 +44,19 @@ def main() -> int:
         from tests.batch.rows import mixed, write_jsonl
 
         source = write_jsonl(Path(folder, "rows.jsonl"), mixed(rows))
-        return (_equal if what == "equal" else _nodes)(source, Path(folder))
+        if what == "nodes":
+            return _nodes(source, Path(folder))
+        return _equal(source, Path(folder), rows, sys.argv[3:] or ["inline", "process", "ray", "resume"])
 
 
-def _equal(source: Path, folder: Path) -> int:
+def _equal(source: Path, folder: Path, rows: int, wanted: Sequence[str]) -> int:
     from tests.batch.test_ray import descendants
-    from tokenbox import batch
     from tokenbox.batch.engines import EngineName
     from tokenbox.batch.plan import BatchPlan
     from tokenbox.batch.runs import RunOptions
     from tokenbox.batch.runs import run as run_plan
 
-    found: dict[str, str] = {}
+    found: dict[str, BatchSummary] = {}
 
     def killing(mark: str) -> Callable[[object], None]:
         killed: list[int] = []
@@ -69,6 +73,8 @@ def _equal(source: Path, folder: Path) -> int:
         return watch
 
     def case(name: str, engine: str, workers: int, kill: str | None = None) -> None:
+        if engine not in wanted:
+            return
         plan = BatchPlan.of(task="auto", budget="limit")
         options = RunOptions(EngineName(engine), workers=workers, shard_size=SHARD, overwrite=True)
         watch = None if kill is None else killing(kill)
@@ -78,9 +84,42 @@ def _equal(source: Path, folder: Path) -> int:
     for workers in (1, 2, 4):
         case(f"process {workers}", "process", workers)
     case("process 2, one worker killed", "process", 2, "tokenbox.batch.worker")
-    for workers in (1, 2):
+    for workers in (1, 2, 4):
         case(f"ray {workers}", "ray", workers)
-    case("ray 4, one actor killed", "ray", 4, "ShardActor")
+    case("ray 2, one actor killed", "ray", 2, "ShardActor")
+    if "resume" in wanted:
+        _say(found, "process 2, killed with -9, then resumed inline", _resumed(source, folder))
+    equal = len({summary.digest for summary in found.values()}) == 1
+    print("equal" if equal else "DIFFERENT")
+    if RESULTS.exists():
+        page = RESULTS.read_text(encoding="utf-8").partition(SECTION)[0].rstrip("\n")
+        RESULTS.write_text(f"{page}\n\n{_section(found, rows, equal=equal)}", encoding="utf-8")
+    return not equal
+
+
+def _section(found: Mapping[str, BatchSummary], rows: int, *, equal: bool) -> str:
+    """The part of the page of results that is about this."""
+    lines = [
+        SECTION,
+        "",
+        (
+            f"`python bench/batch_checks.py equal {rows}`: {rows:,} mixed rows (texts, chats, blocks, chunks, "
+            f"documents, and rows that fail). {'All digests are equal.' if equal else '**DIFFERENT**'}"
+        ),
+        "",
+        "| engine and workers | rows | rows that fail | shards | done before | SHA-256 of the results |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {name} | {one.tally.rows:,} | {one.failed:,} | {one.shards} | {one.reused} | `{one.digest[:16]}` |"
+        for name, one in found.items()
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _resumed(source: Path, folder: Path) -> BatchSummary:
+    """A run that was killed in the middle and resumed."""
+    from tokenbox import batch
 
     script = (
         "import sys; from tokenbox import batch; "
@@ -93,13 +132,11 @@ def _equal(source: Path, folder: Path) -> int:
         time.sleep(0.02)
     process.kill()
     process.wait()
-    _say(found, "resumed after kill -9", batch.run(source, out, resume=True, **OPTIONS))
-    print("equal" if len(set(found.values())) == 1 else "DIFFERENT")
-    return len(set(found.values())) != 1
+    return batch.run(source, out, resume=True, **OPTIONS)
 
 
-def _say(found: dict[str, str], name: str, summary: BatchSummary) -> None:
-    found[name] = summary.digest
+def _say(found: dict[str, BatchSummary], name: str, summary: BatchSummary) -> None:
+    found[name] = summary
     reused = f", {summary.reused} of {summary.shards} shards done before" if summary.reused else ""
     print(
         f"{summary.digest}  {name}: {summary.tally.rows:,} rows, {summary.failed:,} errors{reused}",
