@@ -27,7 +27,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT), str(ROOT / "bench")]
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from tokenbox.batch.summary import BatchSummary
 
@@ -36,6 +36,12 @@ SECTION = "## Equal digests"
 SHARD = 64 << 10
 OPTIONS: dict[str, Any] = {"task": "auto", "budget": "limit", "shard_size": SHARD}
 NODES = 4
+# Engine, workers, and what is in the command of a process that is killed in the middle.
+CASES = (
+    *(("inline", 1, None), ("process", 1, None), ("process", 2, None), ("process", 4, None)),
+    ("process", 2, "tokenbox.batch.worker"),
+    *(("ray", 1, None), ("ray", 2, None), ("ray", 4, None), ("ray", 2, "ShardActor")),
+)
 
 
 def main() -> int:
@@ -50,43 +56,21 @@ def main() -> int:
 
 
 def _equal(source: Path, folder: Path, rows: int, wanted: Sequence[str]) -> int:
-    from tests.batch.test_ray import descendants
     from tokenbox.batch.engines import EngineName
     from tokenbox.batch.plan import BatchPlan
     from tokenbox.batch.runs import RunOptions
     from tokenbox.batch.runs import run as run_plan
 
     found: dict[str, BatchSummary] = {}
-
-    def killing(mark: str) -> Callable[[object], None]:
-        killed: list[int] = []
-        seen: list[object] = []
-
-        def watch(event: object) -> None:
-            seen.append(event)
-            if not killed and len(seen) > 20:
-                victims = [pid for pid, line in descendants().items() if mark in line]
-                for victim in victims[:1]:
-                    os.kill(victim, signal.SIGKILL)
-                    killed.append(victim)
-
-        return watch
-
-    def case(name: str, engine: str, workers: int, kill: str | None = None) -> None:
-        if engine not in wanted:
-            return
-        plan = BatchPlan.of(task="auto", budget="limit")
-        options = RunOptions(EngineName(engine), workers=workers, shard_size=SHARD, overwrite=True)
-        watch = None if kill is None else killing(kill)
-        _say(found, name, run_plan(source, folder / "out.jsonl", plan, options, watch=watch))
-
-    case("inline", "inline", 1)
-    for workers in (1, 2, 4):
-        case(f"process {workers}", "process", workers)
-    case("process 2, one worker killed", "process", 2, "tokenbox.batch.worker")
-    for workers in (1, 2, 4):
-        case(f"ray {workers}", "ray", workers)
-    case("ray 2, one actor killed", "ray", 2, "ShardActor")
+    for engine, workers, mark in CASES:
+        if engine in wanted:
+            plan = BatchPlan.of(task="auto", budget="limit")
+            options = RunOptions(EngineName(engine), workers=workers, shard_size=SHARD, overwrite=True)
+            killer = None if mark is None else _Killer(mark)
+            summary = run_plan(source, folder / "out.jsonl", plan, options, watch=killer)
+            if killer is not None and not killer.killed:
+                raise RuntimeError(f"{engine}: the run ended before a worker was killed")
+            _say(found, f"{engine} {workers}{'' if mark is None else ', one of them killed'}", summary)
     if "resume" in wanted:
         _say(found, "process 2, killed with -9, then resumed inline", _resumed(source, folder))
     equal = len({summary.digest for summary in found.values()}) == 1
@@ -97,21 +81,41 @@ def _equal(source: Path, folder: Path, rows: int, wanted: Sequence[str]) -> int:
     return not equal
 
 
+class _Killer:
+    """Kills, when the run has gone on for a while, the first process whose command has ``mark`` in it."""
+
+    def __init__(self, mark: str) -> None:
+        self._mark, self._events, self.killed = mark, 0, False
+
+    def __call__(self, _event: object) -> None:
+        from tests.batch.test_ray import descendants
+
+        self._events += 1
+        if self.killed or self._events <= 20:
+            return
+        victim = next((pid for pid, line in descendants().items() if self._mark in line), None)
+        if victim is not None:
+            os.kill(victim, signal.SIGKILL)
+            self.killed = True
+
+
 def _section(found: Mapping[str, BatchSummary], rows: int, *, equal: bool) -> str:
     """The part of the page of results that is about this."""
     lines = [
         SECTION,
         "",
         (
-            f"`python bench/batch_checks.py equal {rows}`: {rows:,} mixed rows (texts, chats, blocks, chunks, "
-            f"documents, and rows that fail). {'All digests are equal.' if equal else '**DIFFERENT**'}"
+            f"`python bench/batch_checks.py equal {rows}`: {rows:,} mixed rows (texts, chats, blocks, "
+            "chunks, documents, and rows that fail). "
+            f"{'All digests are equal.' if equal else '**The digests differ.**'}"
         ),
         "",
         "| engine and workers | rows | rows that fail | shards | done before | SHA-256 of the results |",
         "|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| {name} | {one.tally.rows:,} | {one.failed:,} | {one.shards} | {one.reused} | `{one.digest[:16]}` |"
+        f"| {name} | {one.tally.rows:,} | {one.failed:,} | {one.shards} | {one.reused} "
+        f"| `{one.digest[:16]}` |"
         for name, one in found.items()
     ]
     return "\n".join(lines) + "\n"
