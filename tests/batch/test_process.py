@@ -59,8 +59,8 @@ def test_a_killed_worker_is_replaced_and_its_shard_done_again(
     workers: list[Any] = []
 
     class Seen(process._Worker):  # noqa: SLF001  # whom to kill
-        def __init__(self, plan: BatchPlan) -> None:
-            super().__init__(plan)
+        def __init__(self, plan: BatchPlan, expected: int | None) -> None:
+            super().__init__(plan, expected)
             workers.append(self.process)
 
     monkeypatch.setattr(process, "_Worker", Seen)
@@ -98,8 +98,8 @@ def test_a_row_that_kills_its_workers_is_set_aside(tmp_path: Path, monkeypatch: 
     started: list[int] = []
 
     class Seen(process._Worker):  # noqa: SLF001
-        def __init__(self, plan: BatchPlan) -> None:
-            super().__init__(plan)
+        def __init__(self, plan: BatchPlan, expected: int | None) -> None:
+            super().__init__(plan, expected)
             started.append(self.process.pid)
 
     monkeypatch.setattr(process, "_Worker", Seen)

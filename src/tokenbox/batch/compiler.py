@@ -22,6 +22,7 @@ from tokenbox.batch.plan import AUTO, COLUMNS, CONTENT, BatchPlan, Decisions, Ta
 from tokenbox.batch.text import json_text
 from tokenbox.errors import ContextCriticalOverflow, DocumentError, TokenboxError
 from tokenbox.tokenizers.cache import CountCache
+from tokenbox.tokenizers.protocol import BaseTokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -83,14 +84,19 @@ class RowResult:
 class RowCompiler:
     """Compiles the rows of one plan. It holds the vocabulary: make one for each process."""
 
-    def __init__(self, plan: BatchPlan) -> None:
+    def __init__(self, plan: BatchPlan, expected: int | None = None) -> None:
+        """``expected``: about how many bytes of rows there will be; None: nobody knows."""
         self.plan = plan
+        self._expected = expected
         self._cache = CountCache(_REMEMBERED)
 
     @cached_property
     def texts(self) -> Tokenizer:
         """What cuts texts into tokens."""
-        return api.text_counter(self.plan.model, self.plan.counter_name)
+        found = api.text_counter(self.plan.model, self.plan.counter_name)
+        if self._expected is not None and isinstance(found, BaseTokenizer):
+            found.expect(self._expected)
+        return found
 
     @cached_property
     def requests(self) -> RequestCounter:

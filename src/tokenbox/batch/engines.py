@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from tokenbox.batch.compiler import RowCompiler
-from tokenbox.batch.work import compile_shard
+from tokenbox.batch.work import bytes_of, compile_shard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ class InlineEngine:
     """Compiles in this process, shard after shard."""
 
     def run(self, plan: BatchPlan, jobs: Sequence[Job]) -> Iterator[Event]:
-        compiler = RowCompiler(plan)
+        compiler = RowCompiler(plan, bytes_of(jobs))
         for job in jobs:
             yield from compile_shard(job, plan, compiler)
 

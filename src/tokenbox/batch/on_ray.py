@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 from tokenbox.batch.engines import cores
 from tokenbox.batch.errors import BatchError, WorkersFailed
-from tokenbox.batch.work import Mark, ShardRecord, compile_shard
+from tokenbox.batch.process import ONE_THREAD
+from tokenbox.batch.work import Mark, ShardRecord, bytes_of, compile_shard
 from tokenbox.errors import MissingExtra, TokenboxError
 from tokenbox.named_code import allow, allowed
 
@@ -98,12 +99,15 @@ class Watcher:
 class ShardActor:
     """What Ray Data calls: it holds one compiler for all its shards."""
 
-    def __init__(self, plan: BatchPlan, watchers: Sequence[Any], code: Collection[str]) -> None:
+    def __init__(
+        self, plan: BatchPlan, expected: int | None, watchers: Sequence[Any], code: Collection[str]
+    ) -> None:
         from tokenbox.batch.compiler import RowCompiler  # noqa: PLC0415  # in the actor
 
         allow(*code)
+        os.environ.update(ONE_THREAD)
         self._plan, self._watchers = plan, watchers
-        self._compiler = RowCompiler(plan)
+        self._compiler = RowCompiler(plan, expected)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         """A batch of one job in, its record out, or the error that ends the run."""
@@ -184,7 +188,12 @@ class RayEngine:
             ShardActor,
             batch_size=1,
             batch_format="numpy",
-            fn_constructor_kwargs={"plan": plan, "watchers": watchers, "code": allowed()},
+            fn_constructor_kwargs={
+                "plan": plan,
+                "expected": bytes_of(jobs, count),
+                "watchers": watchers,
+                "code": allowed(),
+            },
             compute=data.ActorPoolStrategy(size=count, max_tasks_in_flight_per_actor=2),
             num_cpus=1,
         )

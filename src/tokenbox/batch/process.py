@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.batch.errors import BatchError, WorkersFailed
-from tokenbox.batch.work import KILLS, Job, Mark, ShardRecord
+from tokenbox.batch.work import KILLS, Job, Mark, ShardRecord, bytes_of
 from tokenbox.errors import TokenboxError
 from tokenbox.named_code import allowed
 
@@ -37,7 +37,7 @@ _START = (
     "from tokenbox.batch.worker import main; main()"
 )
 # A worker is one of several: threads of its own would only take turns with theirs.
-_ENVIRONMENT = {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
+ONE_THREAD = {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
 _TAIL = 2_000
 
 
@@ -52,18 +52,18 @@ class _WorkerGone(Exception):
 class _Worker:
     """A worker process."""
 
-    def __init__(self, plan: BatchPlan) -> None:
+    def __init__(self, plan: BatchPlan, expected: int | None) -> None:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # for the life of the worker
         self.process = subprocess.Popen(  # noqa: S603  # this interpreter
             [sys.executable, "-P", "-c", _START],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
-            env={**os.environ, **_ENVIRONMENT},
+            env={**os.environ, **ONE_THREAD},
             start_new_session=True,  # Ctrl-C is for the process that the user sees; it ends the others
         )
         self._started = False
-        self._greeting: tuple[Any, ...] = (sys.path, allowed(), plan)
+        self._greeting: tuple[Any, ...] = (sys.path, allowed(), (plan, expected))
 
     def run(self, job: Job) -> Iterator[Event]:
         """The events of one shard. Raises ``_WorkerGone``, or the error that the worker met."""
@@ -116,7 +116,8 @@ class ProcessEngine:
     def run(self, plan: BatchPlan, jobs: Sequence[Job]) -> Iterator[Event]:
         waiting = deque(jobs)
         events: queue.Queue[Event | BaseException | None] = queue.Queue(maxsize=1_000)
-        crew = [_Crew(plan, waiting, events) for _ in range(min(self._count, len(jobs)))]
+        count = min(self._count, len(jobs))
+        crew = [_Crew(plan, bytes_of(jobs, count), waiting, events) for _ in range(count)]
         for one in crew:
             one.thread.start()
         left = len(crew)
@@ -145,9 +146,13 @@ class _Crew:
     """A thread with one worker at a time: the next one takes over where a worker was killed."""
 
     def __init__(
-        self, plan: BatchPlan, waiting: deque[Job], events: queue.Queue[Event | BaseException | None]
+        self,
+        plan: BatchPlan,
+        expected: int | None,
+        waiting: deque[Job],
+        events: queue.Queue[Event | BaseException | None],
     ) -> None:
-        self._plan, self._waiting, self._events = plan, waiting, events
+        self._plan, self._expected, self._waiting, self._events = plan, expected, waiting, events
         self._lock = threading.Lock()
         self._worker: _Worker | None = None
         self._stopped = False
@@ -203,7 +208,7 @@ class _Crew:
             if self._stopped:
                 raise BatchError("the run was ended.")
             if self._worker is None:
-                self._worker = _Worker(self._plan)
+                self._worker = _Worker(self._plan, self._expected)
             return self._worker
 
     def _drop(self) -> None:

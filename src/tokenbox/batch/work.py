@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.batch.compiler import RowResult, columns_of
 from tokenbox.batch.errors import BatchError, RowKillsWorkers, RowsFailed, WorkersFailed
 from tokenbox.batch.reading import ShardReader
+from tokenbox.batch.shards import RowFormat
 from tokenbox.batch.storage import storage_of, unreadable, unwritable
 from tokenbox.batch.tally import Tally
 from tokenbox.batch.text import json_text
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from tokenbox.batch.compiler import RowCompiler
     from tokenbox.batch.plan import BatchPlan
     from tokenbox.batch.reading import Chunk
-    from tokenbox.batch.shards import RowFormat, Shard
+    from tokenbox.batch.shards import Shard
 
 # A row that was being compiled when so many workers were killed is set aside.
 KILLS = 3
@@ -120,6 +121,18 @@ class Job:
                 row=at,
             )
         return replace(self, strikes=strikes)
+
+
+# A shard of these has its size in bytes.
+_IN_BYTES = {RowFormat.JSONL, RowFormat.CSV}
+
+
+def bytes_of(jobs: Sequence[Job], workers: int = 1) -> int | None:
+    """How many bytes each of the workers has to read; None where that is unknown."""
+    sizes = [job.shard.size for job in jobs if job.shard.format in _IN_BYTES]
+    if len(sizes) < len(jobs) or None in sizes:
+        return None
+    return sum(filter(None, sizes)) // workers
 
 
 Event = Mark | ShardRecord

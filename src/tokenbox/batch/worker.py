@@ -24,8 +24,8 @@ def main() -> None:
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     allow(*pickle.load(jobs))  # noqa: S301  # from the process that started this one
-    plan = pickle.load(jobs)  # noqa: S301
-    compiler = RowCompiler(plan)
+    plan, expected = pickle.load(jobs)  # noqa: S301
+    compiler = RowCompiler(plan, expected)
     while True:
         try:
             job = pickle.load(jobs)  # noqa: S301

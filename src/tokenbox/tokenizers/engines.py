@@ -190,8 +190,10 @@ def _groups(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:
 
 @cache
 def _processors() -> int:
-    """The processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The processors this process may use: one of several workers is told so by ``OMP_NUM_THREADS``."""
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    said = os.environ.get("OMP_NUM_THREADS", "")
+    return max(1, min(there, int(said))) if said.isascii() and said.isdigit() else there
 
 
 @cache

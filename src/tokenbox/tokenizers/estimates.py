@@ -70,6 +70,11 @@ class Larger(BaseTokenizer):
     def count(self, text: str) -> int:
         return self.count_batch([text])[0]
 
+    def expect(self, characters: int) -> None:
+        """So many characters are to be counted."""
+        for tokenizer in self._both:
+            tokenizer.expect(characters)
+
     def count_batch(self, texts: Sequence[str]) -> list[int]:
         first, second = (tokenizer.count_batch(texts) for tokenizer in self._both)
         larger = map(max, zip(first, second, strict=True))

@@ -96,6 +96,9 @@ class BaseTokenizer:
     def decode(self, tokens: Sequence[int]) -> str:
         raise UnsupportedOperation(f"{self.identity.name} is an estimate: it has no tokens to decode.")
 
+    def expect(self, characters: int) -> None:
+        """So many characters are to be counted: what pays for that may be loaded now. Here: nothing."""
+
     def truncate(self, text: str, max_tokens: int, keep: str = "head") -> str:
         """See :func:`tokenbox.tokenizers.truncation.truncate`."""
         from tokenbox.tokenizers.truncation import truncate  # noqa: PLC0415  # truncation counts by this protocol
