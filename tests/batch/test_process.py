@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,7 +22,8 @@ from tokenbox.batch.plan import BatchPlan
 from tokenbox.batch.process import ProcessEngine
 from tokenbox.batch.runs import RunOptions
 from tokenbox.batch.runs import run as run_plan
-from tokenbox.batch.work import Mark
+from tokenbox.batch.shards import RowFormat, shard_input
+from tokenbox.batch.work import Job, Mark, bytes_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -176,3 +178,15 @@ def test_a_plan_and_an_error_travel() -> None:
 
     assert pickle.loads(pickle.dumps(PLAN)) == PLAN
     assert json.loads(json.dumps(PLAN.to_dict())) == PLAN.to_dict()
+
+
+def test_each_worker_knows_how_much_it_has_to_read(tmp_path: Path) -> None:
+    source = write_jsonl(tmp_path / "in.jsonl", mixed(300))
+    plan = shard_input(str(source), None, 8_000)
+    jobs = [Job(shard, "", "", RowFormat.JSONL) for shard in plan.shards]
+    size = source.stat().st_size
+    assert (bytes_of(jobs), bytes_of(jobs, 4)) == (size, size // 4)
+    compressed = replace(jobs[0], shard=replace(jobs[0].shard, stop=None))
+    rows_of_parquet = replace(jobs[0], shard=replace(jobs[0].shard, format=RowFormat.PARQUET))
+    assert bytes_of([*jobs, compressed]) is None
+    assert bytes_of([*jobs, rows_of_parquet]) is None

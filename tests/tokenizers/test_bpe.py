@@ -342,3 +342,18 @@ def test_a_server_loads_everything_before_it_counts() -> None:
     assert tokenizer.engine == "fast"
     assert tokenizer.count("Hello, world!") == 4
     assert bpe.baseline("o200k_base", "tiktoken").engine == "tiktoken"
+
+
+def test_who_knows_how_much_will_be_counted_has_one_engine_from_the_start() -> None:
+    little = bpe.baseline("o200k_base", "auto")
+    little.expect(40_000_000)
+    for _ in range(2):
+        little._counted(30_000_000)  # as if so many had been
+    assert little.engine == "tiktoken"
+    much = bpe.baseline("o200k_base", "auto")
+    much.expect(400_000_000)
+    assert much.engine == "fast"
+    assert much.count("Hello, world!") == little.count("Hello, world!") == 4
+    plain = bpe.baseline("o200k_base", "tiktoken")
+    plain.expect(400_000_000)
+    assert plain.engine == "tiktoken"
