@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -135,6 +136,25 @@ def test_the_library_over_http_is_the_library(gateway: RunningGateway) -> None:
     over = gateway.post("/v1/layout", {"sections": sections[:1], "budget": 1})
     assert over.status == 400
     assert over.json["error"]["code"]
+
+
+def test_a_request_names_the_code_that_the_operator_allowed(
+    shared_gateways: Gateways, upstream: Stub, tmp_path: Path
+) -> None:
+    (tmp_path / "of_the_operator.py").write_text(
+        "def last(candidates, budget, count):\n    return [len(candidates) - 1]\n\n\n"
+        "def words(text):\n    return len(text.split())\n\n\n"
+        "def other(candidates, budget, count):\n    return []\n"
+    )
+    allowed = "of_the_operator:last,of_the_operator:words"
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    gateway = shared_gateways(upstream.url, env={"TOKENBOX_CODE_ALLOWED": allowed, "PYTHONPATH": path})
+    asked = {"chunks": ["a b", "c d"], "max_ctx": 100, "tokenizer": "of_the_operator:words"}
+    plan = gateway.post("/v1/plan", {**asked, "strategy": "of_the_operator:last"})
+    assert [one["id"] for one in plan.json["packed"]] == ["chunk[1]"]
+    assert gateway.post("/v1/enforce", {**asked, "strategy": "of_the_operator:last"}).json["ok"] is True
+    refused = gateway.post("/v1/plan", {**asked, "strategy": "of_the_operator:other"})
+    assert (refused.status, refused.json["error"]["param"]) == (400, "strategy")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The library over HTTP: layouts, plans and the gate, for data that a request brings along.
 
-Nothing a request names is opened or imported: tokenizers and strategies are those of the package.
+Nothing a request names is opened, and no code is imported because of it: tokenizers and strategies are those
+of the package, of installed packages' entry points, and those that the operator allowed (``code.allowed``).
 """
 
 from __future__ import annotations
@@ -11,17 +12,21 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.compose.sections import layout
 from tokenbox.content.weight import weight_text
 from tokenbox.conversation.pieces import open_session
+from tokenbox.errors import CodeNotAllowed, UnknownTokenizer
 from tokenbox.gateway.calls import bad
 from tokenbox.policy import Chunks, GuardLimits, enforce, pack, read_chunks
-from tokenbox.tokenizers.registry import get, is_builtin
+from tokenbox.policy.errors import UnknownStrategy
+from tokenbox.policy.strategies import strategy_of
+from tokenbox.tokenizers.registry import FILE_PREFIX, get, is_builtin
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import Count, RequestCounter, RunningCount
     from tokenbox.content.request import Request
     from tokenbox.models import ModelFigures
+    from tokenbox.policy.strategies import Strategy
     from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 
-STRATEGIES = ("box", "ladder", "window")
+STRATEGIES = ("box", "ladder", "window", "worth")
 _LAYOUT = {"sections", "budget", "tokenizer", "separator", "reclaim"}
 _LIMITS = {"max_ctx", "reserve_out", "headroom", "max_input"}
 
@@ -65,17 +70,15 @@ def plan_of(
 ) -> dict[str, Any]:
     """``POST /v1/plan``: what of the chunks would be sent."""
     _known(body, {"chunks", "strategy", "model", "tokenizer", *_LIMITS})
-    strategy = body.get("strategy")
-    if strategy is not None and strategy not in STRATEGIES:
-        raise bad(f"strategy is one of {', '.join(STRATEGIES)}.", "strategy")
-    return pack(chunks_of(body), _limits(body, model), counter, strategy, body.get("model")).to_dict()
+    chunks, limits = chunks_of(body), _limits(body, model)
+    return pack(chunks, limits, counter, _strategy(body), body.get("model")).to_dict()
 
 
 def enforcement_of(
     body: dict[str, Any], model: ModelFigures | None, counter: Tokenizer | RequestCounter
 ) -> dict[str, Any]:
     """``POST /v1/enforce``: whether it may be sent, why, and the least that would let it."""
-    _known(body, {"chunks", "model", "tokenizer", "output_mode", "max_tokens_request", *_LIMITS})
+    _known(body, {"chunks", "model", "tokenizer", "output_mode", "max_tokens_request", "strategy", *_LIMITS})
     asked = body.get("max_tokens_request")
     limits = _limits({**body, "reserve_out": body.get("reserve_out") if asked is None else asked}, model)
     return enforce(
@@ -83,6 +86,7 @@ def enforcement_of(
         limits,
         counter,
         output_mode=body.get("output_mode", "text"),
+        strategy=_strategy(body),
         model=body.get("model"),
         max_tokens_request=asked,
     ).to_dict()
@@ -95,9 +99,23 @@ def named_tokenizer(body: dict[str, Any]) -> Tokenizer | None:
 
 def _tokenizer(body: dict[str, Any]) -> Tokenizer:
     name = "o200k_base" if body.get("tokenizer") is None else body["tokenizer"]
-    if not is_builtin(name):
-        raise bad("tokenizer is the name of one in the package, such as o200k_base.", "tokenizer")
-    return get(name)
+    try:
+        if is_builtin(name) or (isinstance(name, str) and not name.startswith(FILE_PREFIX)):
+            return get(name)
+    except (CodeNotAllowed, UnknownTokenizer):
+        pass
+    raise bad(
+        "tokenizer is the name of one in the package, such as o200k_base, or one that the operator allowed.",
+        "tokenizer",
+    )
+
+
+def _strategy(body: dict[str, Any]) -> str | Strategy | None:
+    try:
+        return strategy_of(body.get("strategy"))
+    except (CodeNotAllowed, UnknownStrategy):
+        names = ", ".join(STRATEGIES)
+        raise bad(f"strategy is one of {names}, or one that the operator allowed.", "strategy") from None
 
 
 def _limits(body: dict[str, Any], model: ModelFigures | None) -> GuardLimits:

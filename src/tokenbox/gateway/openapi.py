@@ -82,7 +82,10 @@ def _counted(body: dict[str, Any]) -> dict[str, Any]:
 
 
 _EMBEDDING = _object(("model", "input"), model=_MODEL, input=_PROMPT)
-_TOKENIZER = {"enum": [*(entry.name for entry in available()), None]}
+_TOKENIZER = {
+    "type": ["string", "null"],
+    "description": f"One of {', '.join(one.name for one in available())}, or one that the operator allowed.",
+}
 _LIMITS = {
     "max_ctx": _COUNT,
     "reserve_out": _COUNT,
@@ -91,7 +94,10 @@ _LIMITS = {
     "model": _MODEL,
     "tokenizer": _TOKENIZER,
 }
-_STRATEGY = {"type": "string", "enum": list(STRATEGIES)}
+_STRATEGY = {
+    "type": "string",
+    "description": f"One of {', '.join(STRATEGIES)}, or one that the operator allowed by its name.",
+}
 _OUTPUT_MODE = {"type": "string", "enum": [mode.value for mode in OutputMode]}
 _SECTION = _object(("id", "content"), id={"type": "string", "minLength": 1}, content=_TEXT)
 _CHAT_MESSAGE = _object(("role", "content"), role={"enum": ["system", "user", "assistant"]}, content=_TEXT)
