@@ -55,3 +55,9 @@ def test_objects_of_a_library(facts: dict[str, dict[str, Any]], library: str) ->
     assert found["same_objects"]
     assert found["evicted_some"]
     assert found["kept_are_given"]
+
+
+def test_what_people_put_together_from_answers(facts: dict[str, dict[str, Any]]) -> None:
+    shapes = {name: found for name, found in facts.items() if ":" in name}
+    assert len(shapes) == 6
+    assert [name for name, found in shapes.items() if not all(found.values())] == []

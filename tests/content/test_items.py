@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import tokenbox
 from tokenbox.content.exchanges import Grouping, exchanges
 from tokenbox.content.items import read_item, read_items
 from tokenbox.content.message import InvalidMessage, Role, thaw
@@ -213,3 +215,51 @@ def test_a_gateway_reads_what_it_does_not_understand_as_its_texts() -> None:
     (item,) = read_items([{"role": "user", "content": [{"type": "hologram", "text": "boo"}]}], strict=False)
     assert item.messages[0].text == "boo"
     assert not item.verbatim
+
+
+class Block:
+    """An object of an SDK, such as a block of an answer."""
+
+    def __init__(self, **fields: object) -> None:
+        self.fields = fields
+
+    def model_dump(self, *, exclude_none: bool) -> dict[str, object]:
+        return {key: value for key, value in self.fields.items() if value is not None or not exclude_none}
+
+
+def test_blocks_of_an_answer_may_be_put_into_a_message_as_they_came() -> None:
+    call = Block(type="tool_use", id="a", name="weather", input={"city": "Paris"}, cache_control=None)
+    answer = {"role": "assistant", "content": [Block(type="thinking", thinking="Look."), call]}
+    (message,) = read_item(answer).messages
+    assert (message.reasoning, message.tool_calls[0].name) == ("Look.", "weather")
+    function = Block(name="weather", arguments="{}").fields
+    calling = {"role": "assistant", "content": None, "tool_calls": [Block(id="a", function=function)]}
+    assert read_item(calling).calls == ("a",)
+    result = {"type": "tool_result", "tool_use_id": "a", "content": [Block(type="text", text="18")]}
+    assert read_item({"role": "user", "content": [result]}).text == "18"
+    with pytest.raises(InvalidMessage, match="is object, which is not JSON"):
+        read_item({"role": "assistant", "content": [object()]})
+
+
+def test_an_answer_is_no_message_and_the_error_says_where_its_message_is() -> None:
+    for holds, says in (("choices", r"answer\.choices\[0\]\.message"), ("output", r"\*response\.output")):
+        with pytest.raises(InvalidMessage, match=says):
+            read_item(Block(id="x", **{holds: []}))
+
+
+def test_a_system_prompt_beside_a_question_stays_with_it() -> None:
+    class Request:
+        kind = "request"
+
+        def __init__(self, *parts: tuple[str, str]) -> None:
+            self.parts = [SimpleNamespace(part_kind=kind, content=text) for kind, text in parts]
+
+    Request.__module__ = "pydantic_ai.messages"
+    first = Request(("system-prompt", "Always answer in French."), ("user-prompt", "First question?"))
+    item = read_item(first)
+    assert [message.role for message in item.messages] == [Role.SYSTEM, Role.USER]
+    later = [Request(("user-prompt", f"Question {number} " + "word " * 50)) for number in range(20)]
+    kept = tokenbox.fit([first, *later], 200, "o200k_base").messages
+    assert kept[0] is first
+    assert kept[-1] is later[-1]
+    assert len(kept) < 10

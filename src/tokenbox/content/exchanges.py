@@ -51,6 +51,8 @@ class Grouping:
         number = window.append(
             placed.kind, size, calls=placed.calls, call=placed.call, answers=placed.answers
         )
+        if item.is_system and placed.kind is not ItemKind.FIXED:
+            window.pin(number)
         if item.role is Role.USER:
             if self._worded is not None and self._worded in window:
                 window.unpin(self._worded)

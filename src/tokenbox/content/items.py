@@ -9,11 +9,11 @@ upstream judges for itself, reads it as its texts instead (``strict=False``).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tokenbox.content.library_objects import as_mapping
+from tokenbox.content.library_objects import as_mapping, as_plain, texts_in
 from tokenbox.content.message import (
     Frozen,
     InvalidMessage,
@@ -41,6 +41,7 @@ _OWN: Final = frozenset(
     (
         *("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call"),
         *("mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response"),
+        *("program", "program_output", "additional_tools"),
         *("item_reference", "compaction", "tool_search_call", "tool_search_output"),
         *("handoff_call", "handoff_output"),
     )
@@ -50,10 +51,9 @@ _ANTHROPIC: Final = frozenset(
     (
         *("tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use"),
         *("search_result", "mcp_tool_use", "mcp_tool_result", "container_upload", "compaction"),
+        *("tool_reference", "tool_addition", "tool_removal", "mcp_tool_listing", "fallback"),
     )
 )
-# Keys whose texts no model reads.
-_UNREAD: Final = frozenset(("type", "role", "id", "call_id", "tool_call_id", "tool_use_id", "status"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,11 @@ class Item:
         return tuple(m.tool_call_id for m in self.messages if m.role in Message.RESULT_ROLES)
 
     @property
+    def is_system(self) -> bool:
+        """Whether a prompt of the system is in it, which always stays."""
+        return any(message.role in Message.SYSTEM_ROLES for message in self.messages)
+
+    @property
     def role(self) -> Role:
         """Whose it is: of a user who speaks beside results, the user's."""
         return self.messages[-1].role
@@ -120,29 +125,24 @@ def read_item(value: object, *, strict: bool = True) -> Item:
         given: Mapping[str, Any] = value
         verbatim = True
     else:
-        given, verbatim = as_mapping(value)
+        read, verbatim = as_mapping(value)
+        if isinstance(read, list):  # an object that is sent as several messages
+            messages = tuple(message for one in read for message in _read(one).messages)
+            return Item(messages, verbatim=False, raw=freeze_object({"messages": read}, "message"))
+        given = read
     try:
         item = _read(given)
     except InvalidMessage:
-        if strict:
+        plain = as_plain(given)
+        if plain != given:
+            item = _read(plain)
+        elif strict:
             raise
-        item = _as_texts(given)
+        else:
+            item = _as_texts(given)
     if verbatim or not item.verbatim:
         return item
     return Item(item.messages, item.joins, verbatim=False, raw=freeze_object(given, "message"))
-
-
-def texts_in(value: object) -> Iterator[str]:
-    """Every text in a JSON value that a model may read: keys, ids and kinds are left out."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            if key not in _UNREAD:
-                yield from texts_in(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from texts_in(inner)
 
 
 def _read(given: Mapping[str, Any]) -> Item:

@@ -8,16 +8,19 @@ send. A further library is one function and one row of ``_READERS``.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from tokenbox.content.message import InvalidMessage
 
 Given = Mapping[str, Any]
 
+# Keys whose texts no model reads.
+_UNREAD: Final = frozenset(("type", "role", "id", "call_id", "tool_call_id", "tool_use_id", "status"))
 
-def as_mapping(value: object) -> tuple[Given, bool]:
-    """The mapping that an object stands for, and whether it is what its library sends, byte for byte.
+
+def as_mapping(value: object) -> tuple[Given | list[Given], bool]:
+    """The mapping or mappings that an object stands for, and whether it is what its library sends.
 
     Raises :class:`InvalidMessage` for an object of no library that is known.
     """
@@ -33,6 +36,9 @@ def as_mapping(value: object) -> tuple[Given, bool]:
     if callable(dump):
         dumped = dump(exclude_none=True)
         if isinstance(dumped, Mapping):
+            for holder, meant in _ENVELOPES.items():
+                if holder in dumped and "role" not in dumped:
+                    raise InvalidMessage(f"{type(value).__name__} is no message; {meant}.")
             return _without_envelope(dumped), True
     raise InvalidMessage(
         'a message is a mapping such as {"role": "user", "content": "hi"}, or a message object of openai, '
@@ -41,11 +47,42 @@ def as_mapping(value: object) -> tuple[Given, bool]:
     )
 
 
+def as_plain(value: object) -> Any:  # noqa: ANN401  # JSON
+    """A value with the SDKs' objects in it as what the SDKs send: an answer's blocks, put in as they came."""
+    if isinstance(value, Mapping):
+        return {key: as_plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_plain(inner) for inner in value]
+    dump = getattr(value, "model_dump", None)
+    return dump(exclude_none=True) if callable(dump) else value
+
+
+# What an answer of an SDK holds in place of a role, and what to give instead.
+_ENVELOPES: Final = {
+    "choices": "give its message: answer.choices[0].message",
+    "message": "give its message: choice.message",
+    "output": "give its items: *response.output",
+}
+
+
 def _without_envelope(dumped: Given) -> Given:
     """Anthropic's answer is a message with figures about it; only role and content are sent again."""
     if dumped.get("type") == "message" and "usage" in dumped:
         return {"role": dumped.get("role"), "content": dumped.get("content")}
     return dumped
+
+
+def texts_in(value: object) -> Iterator[str]:
+    """Every text in a JSON value that a model may read: keys, ids and kinds are left out."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            if key not in _UNREAD:
+                yield from texts_in(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from texts_in(inner)
 
 
 # LangChain ------------------------------------------------------------------------------------------------
@@ -69,12 +106,13 @@ def _of_langchain(value: Any) -> Given:  # noqa: ANN401  # an object of a librar
     if role is None:
         raise InvalidMessage(f"LangChain's {type(value).__name__} is not a message that is sent.")
     calls = [_call(call.get("id"), call["name"], call.get("args", {})) for call in _calls_of(value)]
-    message: dict[str, Any] = {
-        "role": role,
-        "content": _langchain_content(value.content, with_calls=bool(calls)),
-    }
+    content, thoughts = _langchain_content(value.content)
+    message: dict[str, Any] = {"role": role, "content": content}
     if calls:
         message["tool_calls"] = calls
+        message["content"] = content or None
+    if thoughts:
+        message["reasoning_content"] = "\n".join(thoughts)
     extra = getattr(value, "additional_kwargs", None) or {}
     for key in ("reasoning_content", "function_call"):
         if extra.get(key) and not (key == "function_call" and calls):
@@ -89,14 +127,38 @@ def _calls_of(value: Any) -> list[Mapping[str, Any]]:  # noqa: ANN401
     return [*(getattr(value, "tool_calls", None) or ()), *(getattr(value, "invalid_tool_calls", None) or ())]
 
 
-def _langchain_content(content: object, *, with_calls: bool) -> object:
-    """A text, or blocks. Calls stand among Anthropic's blocks and in ``tool_calls``: they count once."""
+# Blocks that repeat what stands in ``tool_calls``, and blocks of a thought, with the keys of its text.
+_LANGCHAIN_CALLS: Final = frozenset(("tool_use", "tool_call", "invalid_tool_call", "function_call"))
+_LANGCHAIN_THOUGHTS: Final = {"thinking": ("thinking",), "reasoning": ("reasoning", "summary", "content")}
+# Blocks of a call that the provider runs itself, and of what came of it: the model reads their texts.
+_LANGCHAIN_OWN: Final = frozenset(
+    (
+        *("server_tool_use", "server_tool_call", "server_tool_result", "web_search_tool_result"),
+        *("web_search_call", "web_search_result", "file_search_call", "code_interpreter_call"),
+        *("code_interpreter_output", "code_interpreter_result", "code_execution_tool_result"),
+        *("mcp_call", "mcp_tool_use", "mcp_tool_result", "mcp_list_tools", "redacted_thinking"),
+        *("text-plain", "executable_code", "code_execution_result"),
+    )
+)
+
+
+def _langchain_content(content: object) -> tuple[object, list[str]]:
+    """A text or the parts that are shown, and what was thought. Calls are left to ``tool_calls``."""
     if not isinstance(content, list):
-        return content
-    blocks = [{"type": "text", "text": block} if isinstance(block, str) else block for block in content]
-    if not with_calls:
-        return blocks
-    return [b for b in blocks if b.get("type") not in ("tool_use", "tool_call", "function_call")] or None
+        return content, []
+    parts: list[object] = []
+    thoughts: list[str] = []
+    for block in content:
+        kind = block.get("type") if isinstance(block, Mapping) else None
+        if isinstance(block, str):
+            parts.append({"type": "text", "text": block})
+        elif kind in _LANGCHAIN_THOUGHTS:
+            thoughts += texts_in([block.get(key) for key in _LANGCHAIN_THOUGHTS[kind]])
+        elif kind in _LANGCHAIN_OWN:
+            parts.append({"type": "text", "text": "\n".join(texts_in(block))})
+        elif kind not in _LANGCHAIN_CALLS:
+            parts.append(block)
+    return parts, thoughts
 
 
 # LlamaIndex -----------------------------------------------------------------------------------------------
@@ -104,25 +166,29 @@ def _langchain_content(content: object, *, with_calls: bool) -> object:
 _LLAMA_ROLES: Final = {"chatbot": "assistant", "model": "assistant"}
 
 
+# What LlamaIndex's blocks are called in a chat; one for the server, such as a cache mark, is nothing.
+_LLAMA_MEDIA: Final = {
+    "image": "image_url",
+    "audio": "input_audio",
+    "video": "video_url",
+    "document": "file",
+}
+
+
 def _of_llama_index(value: Any) -> Given:  # noqa: ANN401
     role = getattr(value.role, "value", value.role)
     extra = dict(value.additional_kwargs or {})
     parts: list[dict[str, Any]] = []
-    calls = [_plain(call) for call in extra.get("tool_calls") or ()]
+    calls = [as_plain(call) for call in extra.get("tool_calls") or ()]
     thoughts = []
     for block in value.blocks:
         kind = block.block_type
-        if kind == "text":
-            parts.append({"type": "text", "text": block.text})
-        elif kind == "thinking":
+        if kind == "thinking":
             thoughts.append(block.content or "")
         elif kind == "tool_call":
             calls.append(_call(block.tool_call_id, block.tool_name, block.tool_kwargs))
-        elif kind in ("image", "audio", "video", "document"):
-            shown = {"image": "image_url", "audio": "input_audio", "video": "video_url"}.get(kind, "file")
-            parts.append({"type": shown})
-        else:
-            raise InvalidMessage(f"LlamaIndex's block of the type {kind!r:.60} is not known.")
+        elif kind != "cache":
+            parts += _llama_parts(block, kind)
     only_texts = all(part["type"] == "text" for part in parts)
     content: object = "\n".join(part["text"] for part in parts) if only_texts else parts
     message: dict[str, Any] = {"role": _LLAMA_ROLES.get(role, role), "content": content}
@@ -132,40 +198,95 @@ def _of_llama_index(value: Any) -> Given:  # noqa: ANN401
         message["reasoning_content"] = "\n".join(thoughts)
     for key in ("name", "tool_call_id", "function_call"):
         if extra.get(key):
-            message[key] = _plain(extra[key])
+            message[key] = as_plain(extra[key])
     return message
+
+
+def _llama_parts(block: Any, kind: str) -> list[dict[str, Any]]:  # noqa: ANN401
+    if kind == "text":
+        return [{"type": "text", "text": block.text}]
+    if kind in _LLAMA_MEDIA:
+        return [{"type": _LLAMA_MEDIA[kind]}]
+    if kind == "citation":
+        return _llama_parts(block.cited_content, block.cited_content.block_type)
+    if kind == "citable":
+        return [part for one in block.content for part in _llama_parts(one, one.block_type)]
+    raise InvalidMessage(f"LlamaIndex's block of the type {kind!r:.60} is not known.")
 
 
 # pydantic-ai ----------------------------------------------------------------------------------------------
 
 
-def _of_pydantic_ai(value: Any) -> Given:  # noqa: ANN401
-    """A request or a response of several parts, in the blocks of Anthropic's API, which has as many."""
-    blocks: list[dict[str, Any]] = []
+def _of_pydantic_ai(value: Any) -> Given | list[Given]:  # noqa: ANN401
+    """A request or a response of several parts, in the blocks of Anthropic's API, which has as many.
+
+    A system prompt beside other parts is a message of its own, as it is sent.
+    """
+    told = [part.content for part in value.parts if part.part_kind == "system-prompt"]
+    blocks = [block for part in value.parts for block in _pydantic_ai_blocks(part)]
     if getattr(value, "instructions", None):
-        blocks.append({"type": "text", "text": value.instructions})
-    only_system = value.kind == "request"
-    for part in value.parts:
-        kind = part.part_kind
-        only_system = only_system and kind == "system-prompt"
-        if kind in ("tool-call", "builtin-tool-call"):
-            name = "tool_use" if kind == "tool-call" else "server_tool_use"
-            arguments = part.args if isinstance(part.args, dict) else part.args_as_json_str()
-            blocks.append({"type": name, "id": part.tool_call_id, "name": part.tool_name, "input": arguments})
-        elif kind == "thinking":
-            blocks.append({"type": "thinking", "thinking": part.content})
-        elif kind == "tool-return" or (kind == "retry-prompt" and part.tool_name is not None):
-            said = getattr(part, "model_response_str", None) or part.model_response
-            blocks.append({"type": "tool_result", "tool_use_id": part.tool_call_id, "content": said()})
-        elif isinstance(getattr(part, "content", None), str):
-            blocks.append({"type": "text", "text": part.content})
-        elif kind == "user-prompt":
-            blocks.extend(map(_prompt_part, part.content))
-        else:
-            raise InvalidMessage(f"pydantic-ai's part of the kind {kind!r:.60} is not known.")
-    if only_system:
-        return {"role": "system", "content": "\n\n".join(block["text"] for block in blocks)}
-    return {"role": "assistant" if value.kind == "response" else "user", "content": blocks}
+        blocks.insert(0, {"type": "text", "text": value.instructions})
+    spoken: Given = {"role": "assistant" if value.kind == "response" else "user", "content": blocks}
+    if not told:
+        return spoken
+    system: Given = {"role": "system", "content": "\n\n".join(told)}
+    return [system, spoken] if blocks else system
+
+
+def _pydantic_ai_blocks(part: Any) -> list[dict[str, Any]]:  # noqa: ANN401
+    read = _PYDANTIC_AI_PARTS.get(part.part_kind)
+    if read is not None:
+        return read(part)
+    content = getattr(part, "content", None)
+    if isinstance(content, str):
+        return [_text(content)]
+    raise InvalidMessage(f"pydantic-ai's part of the kind {part.part_kind!r:.60} is not known.")
+
+
+def _pydantic_ai_call(part: Any, kind: str = "tool_use") -> list[dict[str, Any]]:  # noqa: ANN401
+    arguments = part.args if isinstance(part.args, dict) else part.args_as_json_str()
+    return [{"type": kind, "id": part.tool_call_id, "name": part.tool_name, "input": arguments}]
+
+
+def _pydantic_ai_result(part: Any) -> list[dict[str, Any]]:  # noqa: ANN401
+    said = getattr(part, "model_response_str", None) or part.model_response
+    if getattr(part, "tool_name", None) is None:
+        return [_text(said())]
+    return [{"type": "tool_result", "tool_use_id": part.tool_call_id, "content": said()}]
+
+
+def _pydantic_ai_prompt(part: Any) -> list[dict[str, Any]]:  # noqa: ANN401
+    if isinstance(part.content, str):
+        return [_text(part.content)]
+    return [_prompt_part(one) for one in part.content if getattr(one, "kind", "") != "cache-point"]
+
+
+def _text(text: object) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _nothing(_: object) -> list[dict[str, Any]]:
+    """No block: a system prompt is read apart, and tools count with the request."""
+    return []
+
+
+_PYDANTIC_AI_PARTS: Final[Mapping[str, Callable[[Any], list[dict[str, Any]]]]] = {
+    "system-prompt": _nothing,
+    "tool-availability-delta": _nothing,
+    "capability-load-delta": _nothing,
+    "model-settings-delta": _nothing,
+    "user-prompt": _pydantic_ai_prompt,
+    "tool-call": _pydantic_ai_call,
+    "builtin-tool-call": lambda part: _pydantic_ai_call(part, "server_tool_use"),
+    "tool-return": _pydantic_ai_result,
+    "retry-prompt": _pydantic_ai_result,
+    "retry-feedback": _pydantic_ai_result,
+    "builtin-tool-return": lambda part: [_text(part.model_response_str())],
+    "thinking": lambda part: [{"type": "thinking", "thinking": part.content}],
+    "speech": lambda part: [_text(part.transcript or ""), {"type": "document"}],
+    "file": lambda part: [_prompt_part(part.content)],
+    "compaction": lambda part: [_text(part.content or "")],
+}
 
 
 def _prompt_part(part: object) -> dict[str, Any]:
@@ -190,13 +311,8 @@ def _call(identifier: object, name: object, arguments: object) -> dict[str, Any]
     return {"id": identifier, "type": "function", "function": {"name": name, "arguments": text}}
 
 
-def _plain(value: object) -> Any:  # noqa: ANN401  # JSON
-    dump = getattr(value, "model_dump", None)
-    return dump(exclude_none=True) if callable(dump) else value
-
-
 # Which packages' objects, told by which attributes, and who reads them.
-_READERS: Final[Sequence[tuple[frozenset[str], tuple[str, ...], Callable[[Any], Given]]]] = (
+_READERS: Final[Sequence[tuple[frozenset[str], tuple[str, ...], Callable[[Any], Given | list[Given]]]]] = (
     (frozenset({"langchain_core", "langchain"}), ("type", "content"), _of_langchain),
     (frozenset({"llama_index"}), ("role", "blocks"), _of_llama_index),
     (frozenset({"pydantic_ai"}), ("kind", "parts"), _of_pydantic_ai),

@@ -338,7 +338,7 @@ def _content(given: Mapping[str, Frozen], role: Role, *, has_calls: bool) -> str
         return content
     if content is None:
         may_be_empty = (
-            has_calls or "content" in given or any(key in given for key in ("refusal", *_REASONING))
+            has_calls or "content" in given or any(key in given for key in ("refusal", "audio", *_REASONING))
         )
         if role is not Role.ASSISTANT or not may_be_empty:
             near = next((key for key in _CONTENT_MEANT if key in given), None)

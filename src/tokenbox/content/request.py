@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from tokenbox.content.items import Item, read_items, texts_in
+from tokenbox.content.items import Item, read_items
+from tokenbox.content.library_objects import texts_in
 from tokenbox.content.message import (
     Frozen,
     InvalidMessage,

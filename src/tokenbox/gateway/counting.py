@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tokenbox.compose.bound import PER_MEDIA, Bound
 from tokenbox.compose.least import least_of
 from tokenbox.compose.requests import By, Count
-from tokenbox.content.items import texts_in
+from tokenbox.content.library_objects import texts_in
 from tokenbox.content.message import InvalidMessage
 from tokenbox.content.request import FREE_CHARACTERS, characters_in, costly, costly_fields, read_request
 from tokenbox.conversation.calibration import CountedFor

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from tokenbox.compose.requests import By, Count
-from tokenbox.content.items import texts_in
+from tokenbox.content.library_objects import texts_in
 from tokenbox.content.weight import weight_text
 from tokenbox.conversation.low_water import AutoLowWater, eagerness_of
 from tokenbox.gateway.admission import Counted, judge, refusal_of, with_output_limit

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.content.items import texts_in
+from tokenbox.content.library_objects import texts_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

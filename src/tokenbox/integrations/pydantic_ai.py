@@ -5,7 +5,7 @@ Agent(model, capabilities=[FitHistory(8_000)])
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.models import ModelRequestContext
@@ -13,15 +13,12 @@ from pydantic_ai.tools import RunContext
 
 from tokenbox.integrations.fitting import Fitting
 
-# What the markers around one message count at most.
-_MARKERS: Final = 8
-
 
 class FitHistory(AbstractCapability[Any]):
     """Fits the messages of every model request; the history of the run keeps all of them.
 
     ``budget``, ``model``: see :mod:`tokenbox.integrations.fitting`; without ``model``, that of the request
-    counts. Messages with a system prompt stay. ``options`` are those of :func:`tokenbox.fit`.
+    counts. Messages with a system prompt stay, as always. ``options`` are those of :func:`tokenbox.fit`.
     """
 
     def __init__(self, budget: int | None = None, *, model: str | None = None, **options: Any) -> None:
@@ -33,22 +30,10 @@ class FitHistory(AbstractCapability[Any]):
         messages = request_context.messages
         about = request_context.model_request_parameters
         tools = [_schema(tool) for tool in [*about.function_tools, *about.output_tools]]
-        pinned = [n for n, message in enumerate(messages) if _has_system_prompt(message)]
-        fitting = Fitting(
-            self._fitting.budget, self._fitting.model, {**self._fitting.options, "pinned": pinned}
-        )
-        request_context.messages = fitting.fit(
-            messages,
-            tools=tools,
-            model=request_context.model.model_name,
-            # A prompt in one message with a question is sent as a message of its own.
-            beside=len(pinned) * _MARKERS,
+        request_context.messages = self._fitting.fit(
+            messages, tools=tools, model=request_context.model.model_name
         )
         return request_context
-
-
-def _has_system_prompt(message: Any) -> bool:
-    return any(part.part_kind == "system-prompt" for part in message.parts)
 
 
 def _schema(tool: Any) -> dict[str, Any]:

@@ -10,7 +10,13 @@ import anthropic.types as anthropic
 from agents import Agent
 from agents.items import MessageOutputItem, ToolCallItem, ToolCallOutputItem
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
-from llama_index.core.base.llms.types import ThinkingBlock, ToolCallBlock
+from llama_index.core.base.llms.types import (
+    CacheControl,
+    CachePoint,
+    CitationBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+)
 from llama_index.core.llms import ChatMessage, TextBlock
 from openai.types.chat import ChatCompletionMessage
 from openai.types.chat.chat_completion_message_function_tool_call import (
@@ -27,6 +33,8 @@ from openai.types.responses.response_reasoning_item import Summary
 from pydantic_ai.messages import (
     ModelRequest,
     ModelResponse,
+    NativeToolCallPart,
+    NativeToolReturnPart,
     SystemPromptPart,
     TextPart,
     ThinkingPart,
@@ -133,6 +141,109 @@ CONVERSATIONS = {
     ],
 }
 
+QUESTION = {"role": "user", "content": "Weather in Paris?"}
+USED = anthropic.ToolUseBlock(type="tool_use", id="a", name="weather", input={"city": "Paris"})
+RESULT = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "18"}]}
+
+# What people put together from answers, and parts of each library that are no plain text: calls and texts.
+SHAPES = {
+    "anthropic: an answer's blocks in a message": (
+        [
+            QUESTION,
+            {"role": "assistant", "content": [anthropic.TextBlock(type="text", text="I look."), USED]},
+            RESULT,
+        ],
+        ["weather"],
+        ["Weather in Paris?", "I look.", "18"],
+    ),
+    "openai: an answer's calls in a message": (
+        [
+            QUESTION,
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [
+                    ChatCompletionMessageFunctionToolCall(
+                        id="a", type="function", function=Function(name="weather", arguments=ARGUMENTS)
+                    )
+                ],
+            },
+            {"role": "tool", "tool_call_id": "a", "content": "18"},
+        ],
+        ["weather"],
+        ["Weather in Paris?", "18"],
+    ),
+    "langchain: Anthropic's blocks with a thought": (
+        [
+            HumanMessage("Weather in Paris?"),
+            AIMessage(
+                content=[
+                    {"type": "thinking", "thinking": "hm", "signature": "s"},
+                    {"type": "text", "text": "I look."},
+                    {"type": "tool_use", "id": "a", "name": "weather", "input": {}},
+                ],
+                tool_calls=[{"name": "weather", "args": {}, "id": "a"}],
+            ),
+            ToolMessage("18", tool_call_id="a"),
+        ],
+        ["weather"],
+        ["Weather in Paris?", "I look.", "18"],
+    ),
+    "langchain: blocks of the Responses API": (
+        [
+            HumanMessage([{"type": "text-plain", "text": "Weather in Paris?"}]),
+            AIMessage(
+                content=[
+                    {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "hm"}]},
+                    {"type": "function_call", "name": "weather", "arguments": "{}", "call_id": "a"},
+                ],
+                tool_calls=[{"name": "weather", "args": {}, "id": "a"}],
+            ),
+            ToolMessage([{"type": "text", "text": "18"}], tool_call_id="a"),
+        ],
+        ["weather"],
+        ["Weather in Paris?", "18"],
+    ),
+    "llama-index: a citation and a cache mark": (
+        [
+            ChatMessage(
+                role="user",
+                blocks=[
+                    TextBlock(text="Weather in Paris?"),
+                    CachePoint(cache_control=CacheControl(type="ephemeral")),
+                ],
+            ),
+            ChatMessage(
+                role="assistant",
+                blocks=[
+                    CitationBlock(
+                        cited_content=TextBlock(text="18 degrees."),
+                        source="s",
+                        title="t",
+                        additional_location_info={},
+                    )
+                ],
+            ),
+        ],
+        [],
+        ["Weather in Paris?", "18 degrees."],
+    ),
+    "pydantic-ai: a system prompt beside the question, calls of the provider": (
+        [
+            ModelRequest(parts=[SystemPromptPart("Be brief."), UserPromptPart("Weather in Paris?")]),
+            ModelResponse(
+                parts=[
+                    NativeToolCallPart("web_search", {"q": "Paris"}, "b"),
+                    NativeToolReturnPart("web_search", {"r": "18"}, "b"),
+                    TextPart("18 degrees."),
+                ]
+            ),
+        ],
+        [],
+        ["Be brief.", "Weather in Paris?", 'web_search\n{"q": "Paris"}{"r":"18"}18 degrees.'],
+    ),
+}
+
 facts = {}
 for name, items in CONVERSATIONS.items():
     messages = [message for item in read_items(items) for message in item.messages]
@@ -147,5 +258,13 @@ for name, items in CONVERSATIONS.items():
         "same_objects": all(a is b for a, b in zip(fitted.messages, items, strict=True)),
         "evicted_some": 2 <= len(small.messages) < len(longer) and small.total <= 250,
         "kept_are_given": all(any(m is given for given in longer) for m in small.messages),
+    }
+for name, (items, calls, texts) in SHAPES.items():
+    messages = [message for item in read_items(items) for message in item.messages]
+    fitted = tokenbox.fit(items, 10_000, "o200k_base")
+    facts[name] = {
+        "calls": [call.name for message in messages for call in message.tool_calls] == calls,
+        "texts": [message.text for message in messages if message.text] == texts,
+        "nothing_left": all(a is b for a, b in zip(fitted.messages, items, strict=True)),
     }
 print(json.dumps(facts))
