@@ -14,7 +14,7 @@ import pytest
 
 from tests.batch.rows import mixed, read_jsonl, text, write_jsonl
 from tokenbox import batch
-from tokenbox.batch import Compile
+from tokenbox.batch import Compile, reading
 from tokenbox.batch.errors import InvalidAddress, RowTooLarge
 from tokenbox.batch.reading import ShardReader, without_nulls
 from tokenbox.batch.shards import shard_input
@@ -78,6 +78,28 @@ def test_a_huge_row_of_parquet_is_an_error(tmp_path: Path) -> None:
     first, second = next(reader.chunks())
     assert first == {"text": "a"}
     assert isinstance(second, RowTooLarge)
+
+
+def test_long_rows_of_parquet_are_read_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text of a batch may pass neither the memory nor, with 2 GiB, the offsets of Arrow."""
+    data = pa.table({"text": [f"{n} " + "".join(map(chr, range(n + 33, n + 533))) for n in range(100)]})
+    pq.write_table(data, tmp_path / "in.parquet", use_dictionary=False, compression=None)
+    group = pq.ParquetFile(tmp_path / "in.parquet").metadata.row_group(0)
+    assert reading.batch_rows(group) == reading.CHUNK_ROWS
+    (shard,) = shard_input(str(tmp_path / "in.parquet")).shards
+    before = [row for chunk in ShardReader(shard).chunks() for row in chunk]
+    asked: list[int] = []
+    whole = pq.ParquetFile.iter_batches
+
+    def iter_batches(file: pq.ParquetFile, rows: int, *given: Any, **named: Any) -> Any:  # noqa: ANN401
+        asked.append(rows)
+        return whole(file, rows, *given, **named)
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", iter_batches)
+    for limit, rows in ((10_000, range(5, 25)), (1, range(1, 2))):
+        monkeypatch.setattr(reading, "BATCH_BYTES", limit)
+        assert [row for chunk in ShardReader(shard).chunks() for row in chunk] == before
+        assert asked.pop() in rows
 
 
 def test_what_is_no_parquet_is_one_message(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ Chunk = list["Mapping[str, Any] | TokenboxError"]
 # Rows are compiled so many at a time, or as many as have so many bytes.
 CHUNK_ROWS = 256
 CHUNK_BYTES = 4 << 20
+# Rows of Parquet are read so many bytes at a time.
+BATCH_BYTES = 64 << 20
 # One row larger than this is a mistake: it is set aside without being held in memory.
 MAX_ROW = 64 << 20
 _PIECE = 1 << 20
@@ -133,8 +135,8 @@ class ShardReader:
         with storage_of(self._file).open(self._file) as file:
             parquet = pyarrow_parquet().ParquetFile(file)
             self.types = {field.name: field.type for field in parquet.schema_arrow}
-            # Small batches: a column of a large one would pass the 2 GiB that Arrow's text may have.
-            batches = parquet.iter_batches(CHUNK_ROWS, [shard.group], use_threads=False)
+            rows_at_once = batch_rows(parquet.metadata.row_group(shard.group))
+            batches = parquet.iter_batches(rows_at_once, [shard.group], use_threads=False)
             for batch in batches:
                 first, last = max(shard.start - place, 0), min((shard.stop or 0) - place, batch.num_rows)
                 place += batch.num_rows
@@ -198,6 +200,12 @@ _READERS: Mapping[RowFormat, Callable[[ShardReader], Iterator[Chunk]]] = {
 _BLANK = b" \t\r\n"
 _SPACES = " \t\r\n"
 _DECODE = json.JSONDecoder().raw_decode
+
+
+def batch_rows(group: Any) -> int:  # noqa: ANN401  # the metadata of a row group
+    """How many rows of a row group are read together: Arrow's text may have 2 GiB in a column of a batch."""
+    each = max(1, group.total_byte_size // max(1, group.num_rows))
+    return max(1, min(CHUNK_ROWS, BATCH_BYTES // each))
 
 
 def _chunked(rows: Iterator[tuple[Mapping[str, Any] | TokenboxError, int]]) -> Iterator[Chunk]:
