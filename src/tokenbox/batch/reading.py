@@ -204,7 +204,7 @@ _DECODE = json.JSONDecoder().raw_decode
 
 def batch_rows(group: Any) -> int:  # noqa: ANN401  # the metadata of a row group
     """How many rows of a row group are read together: Arrow's text may have 2 GiB in a column of a batch."""
-    each = max(1, group.total_byte_size // max(1, group.num_rows))
+    each: int = max(1, group.total_byte_size // max(1, group.num_rows))
     return max(1, min(CHUNK_ROWS, BATCH_BYTES // each))
 
 
