@@ -49,10 +49,15 @@ kind = "openai"
 max_ctx = 1000000
 {more}
 """
-# Servers of tokenbox beside the plain one: what their settings add. Both only under ``BESIDE``.
+# Servers of tokenbox beside the plain one: what their settings add. All only under ``BESIDE``.
 KEYS = "tokenbox, keys and quotas"
 WORKERS = "tokenbox, 2 workers"
 SETTINGS = {KEYS: "[gateway]\nkeys = true", WORKERS: "[gateway]\nworkers = 2"}
+# The same with the quotas elsewhere, where the variable names a server: what of it, and the setting.
+ELSEWHERE = {
+    "PostgreSQL": ("TOKENBOX_TEST_POSTGRES", "database"),
+    "Redis": ("TOKENBOX_TEST_REDIS", "redis"),
+}
 QUOTA = "1000000000000 tokens/day"
 BESIDE = ("cold", CONNECTIONS)
 LITELLM_CONFIG = """
@@ -105,7 +110,7 @@ def run(*, quick: bool) -> dict[str, Any]:
             *(("cold", 1), ("conversation", 1), ("cold", CONNECTIONS), ("conversation", CONNECTIONS)),
             *(("stream", 1), ("stream", CONNECTIONS), ("long", 1)),
         ):
-            left_out = set() if (kind, connections) == BESIDE else {KEYS, WORKERS}
+            left_out = set() if (kind, connections) == BESIDE else {KEYS, WORKERS, *map(keys_with, ELSEWHERE)}
             left_out |= {PEER} if kind == "long" else set()
             asked = [server for server in servers if server.name not in left_out]
             rows += measured(asked, kind, connections, seconds, rounds)
@@ -162,7 +167,12 @@ def start_all(stack: ExitStack) -> list[Running]:
     port = free_port()
     stub = stack.enter_context(running("stub", [sys.executable, PARTS / "stub.py", str(port)], port, folder))
     servers = [stub]
-    starts = dict.fromkeys(("bare aiohttp", *OURS, *SETTINGS), PLAIN) | {OURS[1]: None}
+    settings = SETTINGS | {
+        keys_with(name): f'{SETTINGS[KEYS]}\n{setting} = "{os.environ[variable]}"'
+        for name, (variable, setting) in ELSEWHERE.items()
+        if variable in os.environ
+    }
+    starts = dict.fromkeys(("bare aiohttp", *OURS, *settings), PLAIN) | {OURS[1]: None}
     for name, start in starts.items():
         own, key = free_port(), "sk-1234"
         if name == "bare aiohttp":
@@ -170,11 +180,12 @@ def start_all(stack: ExitStack) -> list[Running]:
         else:
             state = Path(folder, name.replace(", ", "-"))
             (state / ".tokenbox").mkdir(parents=True)
-            config = CONFIG.format(port=port, more=SETTINGS.get(name, ""))
+            config = CONFIG.format(port=port, more=settings.get(name, ""))
             (state / ".tokenbox" / "config.toml").write_text(config, encoding="utf-8")
             how = [sys.executable, *(["-m", "tokenbox"] if start is None else ["-c", start])]
-            if name == KEYS:
-                make = [*how, "gateway", "keys", "create", "bench", "--quota", QUOTA, "--json"]
+            if name.startswith(KEYS):
+                label = f"bench-{os.urandom(4).hex()}"
+                make = [*how, "gateway", "keys", "create", label, "--quota", QUOTA, "--json"]
                 key = json.loads(subprocess.check_output(make, cwd=state, env=environment_of(str(state))))[
                     "key"
                 ]
@@ -239,6 +250,11 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def keys_with(name: str) -> str:
+    """The server whose quotas are in the store of that name."""
+    return f"{KEYS} in {name}"
 
 
 def calls_of(url: str, times: int) -> dict[str, float]:
@@ -427,6 +443,12 @@ def beside(results: dict[str, Any]) -> list[str]:
     found = (
         ("with keys and quotas", f"{most:,}/s", f"{keyed:,.0f}/s", keyed >= most),
         ("... of those without", f"{share}x", f"{keyed / plain:.2f}x", keyed / plain >= share),
+        *(
+            (f"... in {name}", "reported", f"{there:,.0f}/s, {there / plain:.2f}x", None)
+            for name in ELSEWHERE
+            if any(found["server"] == keys_with(name) for found in results["rows"])
+            for there in (figure(results, *BESIDE, keys_with(name), "per_second"),)
+        ),
         ("with 2 workers", f"{times}x", f"{both:,.0f}/s, {both / plain:.2f}x", both / plain >= times),
     )
     return [
