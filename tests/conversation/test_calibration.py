@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tokenbox.compose.requests import By, Count
 from tokenbox.conversation.calibration import Calibration, CountedFor
 
@@ -55,3 +57,15 @@ def test_records_are_copies() -> None:
     calibration.compare(HERE, EXACT, 100)
     calibration.records()[HERE].equal = 50
     assert calibration.records()[HERE].equal == 1
+
+
+def test_names_of_many_models_do_not_fill_the_memory_and_no_difference_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tokenbox.conversation.calibration._MOST", 50)
+    calibration = Calibration()
+    calibration.compare(HERE, EXACT, 107)
+    for number in range(500):
+        calibration.compare(CountedFor("f1", f"model {number}", "http://127.0.0.1:1"), EXACT, 100)
+    assert len(calibration.records()) <= 50
+    assert not calibration.trusts(HERE)

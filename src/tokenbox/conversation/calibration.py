@@ -52,6 +52,8 @@ def unread(count: Count, reported: int | None) -> int | None:
 
 
 _CLEARLY = 1_024
+# Records that are kept. Of more, those of kinds that were never different are forgotten.
+_MOST = 10_000
 
 
 @dataclass(slots=True)
@@ -82,6 +84,8 @@ class Calibration:
             return None
         record = self._records.get(counted)
         if record is None:
+            if len(self._records) >= _MOST:  # names of models are the clients': they must not fill the memory
+                self._records = {kind: one for kind, one in self._records.items() if one.difference}
             record = self._records[counted] = CalibrationRecord()
         record.compared += 1
         record.equal += reported == count.total
