@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import TYPE_CHECKING
 
 from tokenbox.compose.requests import By, Count
 from tokenbox.conversation.calibration import Calibration, CountedFor
+
+if TYPE_CHECKING:
+    import pytest
 
 EXACT = Count(100, exact=True, at_most=100, by=By.TEMPLATE)
 ESTIMATE = Count(100, exact=False, at_most=140, by=By.MARKERS)
