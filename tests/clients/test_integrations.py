@@ -12,11 +12,11 @@ import urllib.error
 import urllib.request
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.clients.environments import is_installed, reported
 from tests.clients.windowed import DONE, ROUNDS, WINDOW
 from tests.services import free_port
 from tests.waiting import SECONDS, until
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytestmark = pytest.mark.slow
-
-HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +38,6 @@ class Framework:
     without: tuple[str, ...] = ("without",)
     within: tuple[str, ...] = ("fitted",)
     rounds: int | None = ROUNDS
-
-    @property
-    def is_installed(self) -> bool:
-        stamp, lock = HERE / f".venv-with-{self.name}/installed", HERE / f"locks/with-{self.name}.txt"
-        return stamp.exists() and stamp.read_bytes() == lock.read_bytes()
-
-    def run(self, url: str) -> dict[str, Any]:
-        script = f"python/with_{self.name.replace('-', '_')}.py"
-        done = subprocess.run(
-            [f".venv-with-{self.name}/bin/python", script, url],
-            cwd=HERE,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS * 2,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr[-4000:]
-        facts: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-        return facts
 
 
 FRAMEWORKS = [
@@ -109,9 +88,9 @@ def sizes(url: str, name: str) -> list[int]:
 
 @pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.name)
 def test_an_agent_stays_within_its_window(windowed: str, framework: Framework) -> None:
-    if not framework.is_installed:
+    if not is_installed(framework.name):
         pytest.skip(f"{framework.name} is not installed; make clients installs it")
-    facts = framework.run(f"{windowed}/{framework.name}")
+    facts = reported(framework.name, f"{windowed}/{framework.name}")
     for name in framework.without:
         assert "maximum context length" in str(facts[name]), facts[name]
     for name in framework.within:

@@ -5,34 +5,17 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-from pathlib import Path
-
 import pytest
 
-from tests.waiting import SECONDS
+from tests.clients.environments import is_installed, reported
 
 pytestmark = pytest.mark.slow
 
-HERE = Path(__file__).parent
-ENVIRONMENT, LOCK = HERE / ".venv-with-notebook", HERE / "locks" / "with-notebook.txt"
-
 
 def test_a_notebook_shows_results_and_the_slider_sets_a_budget() -> None:
-    stamp = ENVIRONMENT / "installed"
-    if not stamp.exists() or stamp.read_bytes() != LOCK.read_bytes():
+    if not is_installed("notebook"):
         pytest.skip("the kernel is not installed; make clients installs it")
-    done = subprocess.run(
-        [ENVIRONMENT / "bin" / "python", "python/with_notebook.py"],
-        cwd=HERE,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS * 4,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    _, layout, fitted, decision, slider, chosen = json.loads(done.stdout.splitlines()[-1])["shown"]
+    _, layout, fitted, decision, slider, chosen = reported("notebook")["shown"]
     for cell, kind in ((layout, "<Layout: "), (fitted, "<Fitted: "), (decision, "<Enforcement: ")):
         (output,) = cell
         assert output["output_type"] == "execute_result"
