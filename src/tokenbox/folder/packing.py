@@ -19,8 +19,6 @@ from tokenbox.folder.listing import FileShown, Listing, file_tree, folders, fold
 from tokenbox.folder.priorities import matcher
 from tokenbox.folder.summaries import summary_of
 from tokenbox.folder.weighing import weigh
-from tokenbox.proof.calls import proven
-from tokenbox.proof.of_blocks import CHOICE, RENDER_BLOCKS
 from tokenbox.render.registry import find_renderer
 from tokenbox.render.templates import block_body
 from tokenbox.tokenizers.registry import as_tokenizer
@@ -486,7 +484,8 @@ class _Packer:
         blocks += [*self._commits(), *self._source.changes]
         blocks += [replace(self._block(i, full=texts[i] is None), summary=texts[i]) for i in order]
         blocks += self._instructions()
-        rendering = proven(RENDER_BLOCKS, None if proof is None else self._with_choice(proof, forms))(
+        render = render_blocks if proof is None else self._proven(proof, forms)
+        rendering = render(
             blocks,
             self._counter.tokenizer,
             self._budget,
@@ -502,8 +501,11 @@ class _Packer:
         )
         return PackedFolder(rendering, files, self._options, gap, tuple(blocks))
 
-    def _with_choice(self, proof: Sink, forms: Mapping[int, FileShown]) -> Sink:
-        """``proof``, which is told as well what was asked for, and what each file is worth to it."""
+    def _proven(self, proof: Sink, forms: Mapping[int, FileShown]) -> Callable[..., BlockLayout]:
+        """``render_blocks`` with proof, which says as well what was asked for and what each file is worth."""
+        from tokenbox.proof.calls import proven  # noqa: PLC0415  # a third of the start, and most need none
+        from tokenbox.proof.of_blocks import CHOICE, RENDER_BLOCKS  # noqa: PLC0415
+
         options, query = self._options, self._options.query
         asked = {
             "id": CHOICE,
@@ -522,7 +524,10 @@ class _Packer:
             }
             for i in self._texts
         ]
-        return lambda evidence: proof(replace(evidence, decisions=(*evidence.decisions, asked, *files)))
+        return proven(
+            RENDER_BLOCKS,
+            lambda evidence: proof(replace(evidence, decisions=(*evidence.decisions, asked, *files))),
+        )
 
     def _block(self, i: int, *, full: bool) -> CodeBlock | DocumentBlock:
         file = self._source.files[i]
