@@ -44,17 +44,7 @@ table = table_layout.table
 
 def run(*, quick: bool) -> dict[str, Any]:
     sizes = SIZES[:3] if quick else SIZES
-    results: dict[str, Any] = {
-        "when": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "machine": machine(),
-        "libraries": {},
-        "workloads": {},
-        "cells": [],
-        "relayout": [],
-        "micro": {},
-        "limit": LIMIT,
-        "quick": quick,
-    }
+    results = empty(quick=quick)
     for counter in COUNTERS:
         results["workloads"][counter] = workloads(counter, sizes)
         libraries = OURS + (OURS_FAST if counter == "o200k" else []) + PEERS
@@ -65,6 +55,21 @@ def run(*, quick: bool) -> dict[str, Any]:
         results["micro"][engine] = micro(engine, 3 if quick else 9)
     results["load"] = list(os.getloadavg())
     return results
+
+
+def empty(*, quick: bool) -> dict[str, Any]:
+    """Results with nothing measured yet."""
+    return {
+        "when": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "machine": machine(),
+        "libraries": {},
+        "workloads": {},
+        "cells": [],
+        "relayout": [],
+        "micro": {},
+        "limit": LIMIT,
+        "quick": quick,
+    }
 
 
 def machine() -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import subprocess
 import tempfile
@@ -170,7 +171,8 @@ def run(*, quick: bool) -> dict[str, Any]:
         if compressed is not None:
             rows.append(row(name, "repomix --compress", text, compressed, names))
         rows += [row(name, "headroom-ai", text, less, names) for less in headroom(text)]
-    return {"when": datetime.now(UTC).strftime("%Y-%m-%d"), "rows": rows}
+    python = platform.python_version()
+    return {"when": datetime.now(UTC).strftime("%Y-%m-%d"), "python": python, "rows": rows}
 
 
 def changed_lines(diff: str) -> list[str]:
@@ -226,6 +228,7 @@ def repomix(name: str, text: str) -> str | None:
 
 
 def table(results: dict[str, Any]) -> str:
+    outlines = [one for one in results["rows"] if one["sample"] in SOURCES and "outline" in one["lens"]]
     lines = [
         "# Lenses on real samples",
         "",
@@ -235,6 +238,12 @@ def table(results: dict[str, Any]) -> str:
         "changed line, the ids asked for, each class and function of a source.",
         "`ends` is what cutting the middle out does. headroom-ai is given the sample as the result of a tool",
         "call after a question, with its defaults; it leaves what looks like an error as it is.",
+        "",
+        (
+            f"With `outline` the {len(outlines)} sources are {sum(one['after'] for one in outlines):,} tokens of "
+            f"{sum(one['before'] for one in outlines):,}, without what joins them. They are those of Python "
+            f"{results['python']}: of another version, and of other files, the sum is another."
+        ),
         "",
         "| sample | made smaller by | before | after | | facts kept |",
         "|---|---|---|---|---|---|",

@@ -66,8 +66,15 @@ def introduction(results: dict[str, Any]) -> str:
     mean = median(one["mean"] for one in work.values())
     corpus = next(iter(work.values()))["corpus"]
     quick = " A quick run: few repeats, no 100,000." if results["quick"] else ""
+    command = "make bench"
+    if "parts" in results:
+        command = "python bench/layout_parts.py"
+        quick = (
+            f" Measured in {results['parts']} parts on a shared machine, whose load the figures still show;"
+            " slow libraries are left out at N = 10,000 and more."
+        )
     return (
-        f"`make bench`, {results['when']}.{quick} {machine['processor']}, {machine['cpus']} processors, "
+        f"`{command}`, {results['when']}.{quick} {machine['processor']}, {machine['cpus']} processors, "
         f"{machine['system']}, Python {machine['python']}; load before {machine['load_before'][0]:.1f}, "
         f"after {results['load'][0]:.1f}.\n\n"
         f"N texts of {mean:.0f} o200k tokens on average, half prose and half code from the documentation and "
