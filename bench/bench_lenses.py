@@ -240,9 +240,9 @@ def table(results: dict[str, Any]) -> str:
         "call after a question, with its defaults; it leaves what looks like an error as it is.",
         "",
         (
-            f"With `outline` the {len(outlines)} sources are {sum(one['after'] for one in outlines):,} tokens "
-            f"of {sum(one['before'] for one in outlines):,}, without what joins them. They are those of Python "
-            f"{results['python']}: of another version, and of other files, the sum is another."
+            f"With `outline` the {len(outlines)} sources are {sum(one['after'] for one in outlines):,} "
+            f"tokens of {sum(one['before'] for one in outlines):,}, without what joins them. They are those "
+            f"of Python {results['python']}: of another version, and of other files, the sum is another."
         ),
         "",
         "| sample | made smaller by | before | after | | facts kept |",
