@@ -245,6 +245,20 @@ def test_a_proof_shows_what_it_proves(name: str) -> None:
     page([entry])
 
 
+def test_a_proof_of_a_gateway_shows_what_left_and_why() -> None:
+    entry = read(GOLDEN / "proof" / "gateway-made-to-fit.tar")
+    (frame,) = entry.frames
+    decisions = [state.decision for state in frame.changes]
+    assert decisions == ["kept", *["evicted"] * 16, "cut", "kept", "kept"][: len(decisions)]
+    assert entry.items[0].text == "Be brief."
+    assert [step.action for step in frame.steps] == ["truncate", *["evict"] * 8]
+    assert entry.verdict is not None
+    assert entry.verdict.lines == (
+        "Changed to make it fit: truncate (1,171 -> 1,108 tokens), then evict (1,108 -> 236 tokens).",
+    )
+    assert not any("does not contain" in note for note in entry.notes)
+
+
 def test_a_proof_with_texts_is_laid_out_again_and_compared(tmp_path: Path) -> None:
     from tokenbox.store.bundles import Bundles  # noqa: PLC0415  # only here
 

@@ -6,8 +6,10 @@ called because a bundle names it.
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from tokenbox import api
 from tokenbox.content.message import Message
@@ -93,9 +95,10 @@ def _again(recorded: Recorded, title: str) -> PageEntry | None:
 
 def _records(recorded: Recorded, title: str) -> PageEntry:
     predicate = recorded.predicate
-    inputs = recorded.inputs
+    inputs = [record for record in recorded.inputs if record["kind"] != _BODY]
     check_items(len(inputs))
-    items = tuple(_item(record, recorded.texts) for record in inputs)
+    body = _body(recorded)
+    items = tuple(_item(record, recorded.texts, body) for record in inputs)
     known = {str(record["id"]): i for i, record in enumerate(inputs)}
     figures = cast("Record", predicate["figures"])
     decided = [record for record in recorded.contents.decisions if "action" not in record]
@@ -111,7 +114,7 @@ def _records(recorded: Recorded, title: str) -> PageEntry:
         exact,
         tuple(_states(items, decided, known, refused=refused)),
         _tokens(figures.get("fixed_load")),
-        tuple(_steps(recorded.contents.decisions, known)),
+        tuple(_steps([*recorded.contents.decisions, *_inner(recorded.contents.decisions)], known)),
         prompt=recorded.texts.text(recorded.contents.manifest.emitted),
     )
     missing = any(item.text is None for item in items)
@@ -143,7 +146,7 @@ def _verdict(outcome: Record, decisions: Sequence[Record]) -> PageVerdict | None
             said.append(str(remedy.get("say")))
         done = record.get("done")
         if isinstance(done, dict):
-            said.append("Changed to make it fit: " + ", ".join(f"{k} {v}" for k, v in done.items()))
+            said.append("Changed to make it fit: " + ", then ".join(map(_change, _changes(done))) + ".")
     passed = outcome["status"] == EvidenceStatus.OK.value
     if passed and not asked:
         return None
@@ -155,10 +158,56 @@ def _verdict(outcome: Record, decisions: Sequence[Record]) -> PageVerdict | None
     )
 
 
-def _item(record: Record, texts: Texts) -> PageItem:
+# A gateway's bundle has the body of the request, and its items by their places in it: messages[3].
+_BODY: Final = "request"
+_PLACE: Final = re.compile(r"(\w+)\[(\d+)\]")
+
+
+def _body(recorded: Recorded) -> Mapping[str, Any]:
+    """The body of the request that a gateway decided of; nothing in any other bundle, or without its text."""
+    digest = next((record["digest"] for record in recorded.inputs if record["kind"] == _BODY), None)
+    try:
+        body = json.loads(recorded.texts.text(digest) or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def _in_body(name: str, body: Mapping[str, Any]) -> str | None:
+    """The text of an item of the body, by its name."""
+    place = _PLACE.fullmatch(name)
+    items = None if place is None else body.get(place[1])
+    if place is None or items is None:
+        return None
+    items = items if isinstance(items, list) else [items]
+    item = items[int(place[2])] if int(place[2]) < len(items) else None
+    content = item.get("content") if isinstance(item, dict) else item
+    if isinstance(content, str):
+        return content
+    return None if item is None else json.dumps(item, ensure_ascii=False)
+
+
+def _changes(done: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What a gateway did to make a request fit, one change after the other."""
+    steps = done.get("steps") if done.get("action") == "several" else [done]
+    return [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
+
+
+def _change(step: Mapping[str, Any]) -> str:
+    before, after = _tokens(step.get("before")), _tokens(step.get("after"))
+    sizes = "" if before is None or after is None else f" ({before:,} -> {after:,} tokens)"
+    return f"{step.get('action')}{sizes}"
+
+
+def _done(decisions: Sequence[Record]) -> list[Mapping[str, Any]]:
+    done = [record["done"] for record in decisions if isinstance(record.get("done"), dict)]
+    return [change for one in done for change in _changes(cast("Mapping[str, Any]", one))]
+
+
+def _item(record: Record, texts: Texts, body: Mapping[str, Any]) -> PageItem:
     fields = cast("Record", record["fields"])
-    text = texts.text(fields.get("content", record["digest"]))
     name = str(record["id"])
+    text = _in_body(name, body) if body else texts.text(fields.get("content", record["digest"]))
     if record["kind"] == "message" and text is not None:
         text = _message_text(text)
         name = f"{name} {opening(text)}"
@@ -179,7 +228,6 @@ def _item(record: Record, texts: Texts) -> PageItem:
 
 
 def _message_text(text: str) -> str:
-    import json  # noqa: PLC0415  # only for messages
 
     from tokenbox.content.items import Item  # noqa: PLC0415
 
@@ -199,6 +247,11 @@ def _states(
         if isinstance(exchange.get("messages"), list)
         for number in cast("list[int]", exchange["messages"])
     }
+    for change in _done(decided):
+        for name, key in (("evicted", "evicted"), ("messages", "shortened")):
+            for number in change.get(name) or ():
+                if type(number) is int and (key == "evicted" or number not in places):
+                    places[number] = {key: [number]}
     for i, item in enumerate(items):
         one = found.get(i)
         if one is None and i in places:
@@ -214,6 +267,15 @@ def _states(
             text = "" if size == 0 else item.text if decision in ("kept", "full") else None
             form = one.get("form")
             yield PageState(i, decision, size, text, str(form) if form and "decision" in one else None)
+
+
+def _inner(decisions: Sequence[Record]) -> list[Record]:
+    """The steps of what a gateway did."""
+    found: list[Record] = []
+    for change in _done(decisions):
+        inner = change.get("steps")
+        found += [one for one in inner if isinstance(one, dict)] if isinstance(inner, list) else [change]
+    return found
 
 
 def _steps(decisions: Sequence[Record], known: Mapping[str, int]) -> Iterator[PageStep]:
