@@ -211,7 +211,7 @@ def _as_written(data: bytes) -> object | None:
     if found is None:
         return None
     try:
-        record = _decode(data.decode("ascii"))
+        record, _ = _decode(data.decode("ascii"))
         said = record["predicate"]
         tables = canonical([said["arguments"], said["figures"], said["outcome"]["figures"], said["override"]])
     except (ValueError, NotCanonical):
@@ -219,7 +219,7 @@ def _as_written(data: bytes) -> object | None:
     return record if tables == b"[%b]" % b",".join(found.groups(b"null")) else None
 
 
-_decode = json.JSONDecoder().decode
+_decode = json.JSONDecoder().raw_decode
 
 
 def _wrong(  # noqa: PLR0911  # one for each kind of shape
