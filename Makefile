@@ -65,6 +65,7 @@ bench: $(VENV)/dev.stamp  ## compare the speed with other libraries, each in its
 	$(BIN)/python bench/run.py gateway
 	$(BIN)/python bench/run.py conversation
 	$(BIN)/python bench/run.py evidence
+	$(BIN)/python bench/run.py toolchats
 	$(BIN)/python bench/run.py shell
 	$(BIN)/python bench/run.py inspect
 	$(BIN)/python bench/run.py batch

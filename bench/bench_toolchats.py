@@ -1,0 +1,118 @@
+"""50 random conversations heavy with tools, cut to a budget: ours beside those of other libraries."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from statistics import mean
+from typing import Any
+
+from workers import ENVIRONMENTS, HERE, SOURCE, rank_files
+
+MODEL = "gpt-4o"
+BUDGETS = (4_000,)
+CHATS = 50
+PEERS = {
+    "langchain-core": ENVIRONMENTS["peers"],
+    "litellm": ENVIRONMENTS["peers"],
+    "llama-index-core": ENVIRONMENTS["peers"],
+    "headroom-ai": HERE / ".venv-headroom",
+}
+# What ours must reach where more is there than fits: mean and least share of the budget that is used.
+MEAN_SHARE, LEAST_SHARE = 0.95, 0.8
+
+
+def run(*, quick: bool) -> dict[str, Any]:
+    sys.path[:0] = [str(SOURCE), str(HERE.parent)]
+    import tokenbox
+    from tests.conversation.agents import conversation
+
+    chats = [conversation(seed) for seed in range(10 if quick else CHATS)]
+    rows, versions = [], {}
+    for budget in BUDGETS:
+        ours = [tokenbox.fit(chat, budget, model=MODEL).messages for chat in chats]
+        rows.append(judged("tokenbox", budget, chats, ours))
+        for name in PEERS:
+            versions[name], kept = theirs(name, budget, chats)
+            rows.append(judged(name, budget, chats, kept))
+    return {
+        "when": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "quick": quick,
+        "chats": len(chats),
+        "versions": versions,
+        "rows": rows,
+    }
+
+
+def theirs(name: str, budget: int, chats: list[list[dict[str, Any]]]) -> tuple[str, list[Any]]:
+    path = {} if PEERS[name] != ENVIRONMENTS["peers"] else {"PYTHONPATH": str(SOURCE)}
+    done = subprocess.run(
+        [PEERS[name] / "bin" / "python", HERE / "trim_once.py", name, str(budget)],
+        input=json.dumps(chats),
+        env={**os.environ, **path, "TIKTOKEN_CACHE_DIR": str(rank_files())},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    given = json.loads(done.stdout)
+    return given["version"], given["kept"]
+
+
+def judged(name: str, budget: int, chats: list[list[dict[str, Any]]], kept: list[Any]) -> dict[str, Any]:
+    """What a server or a person would say of each, and the share of the budget where more is there."""
+    import tokenbox
+
+    found: dict[str, Any] = {"over": 0, "parted": 0, "no question": 0, "nothing": 0}
+    shares = []
+    for chat, some in zip(chats, kept, strict=True):
+        if some is None:
+            found["nothing"] += 1
+            shares.append(0.0)
+            continue
+        total = tokenbox.count(some, MODEL).total
+        question = [message["content"] for message in chat if message["role"] == "user"][-1]
+        found["over"] += total > budget
+        found["parted"] += parted(some)
+        found["no question"] += question not in [message.get("content") for message in some]
+        if tokenbox.count(chat, MODEL).total > budget:
+            shares.append(total / budget)
+    return {"name": name, "budget": budget, **found, "mean": mean(shares), "least": min(shares)}
+
+
+def parted(messages: list[dict[str, Any]]) -> bool:
+    """Whether a call is without its result, or a result without its call."""
+    calls = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
+    return sorted(calls) != sorted(m["tool_call_id"] for m in messages if m["role"] == "tool")
+
+
+def table(results: dict[str, Any]) -> str:
+    lines = []
+    for row in results["rows"]:
+        faults = [row[key] for key in ("over", "parted", "no question", "nothing")]
+        met = not any(faults) and row["mean"] >= MEAN_SHARE and row["least"] >= LEAST_SHARE
+        verdict = ("met" if met else "**LOST**") if row["name"] == "tokenbox" else ""
+        cells = " | ".join(map(str, faults))
+        shares = f"{row['mean']:.2f} | {row['least']:.2f}"
+        lines.append(f"| {row['budget']:,} | {row['name']} | {cells} | {shares} | {verdict} |")
+    quick = " A quick run." if results["quick"] else ""
+    versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
+    return (
+        f"""# Conversations heavy with tools
+
+`bench/run.py toolchats`, {results["when"]}.{quick} {versions}. {results["chats"]} random conversations of
+8 questions, each with up to six rounds of up to three tool calls; the last round is not answered yet. Each
+library cuts them to the budget; {MODEL}'s published rules count the request. *Parted*: calls without results,
+or results without calls. *No question*: the last question is gone. *Nothing*: an error, or an empty list.
+*Share*: of the budget, where more is there; over 1 is over the budget. headroom-ai compresses results and
+drops nothing for a limit. Target: no faults, {MEAN_SHARE} on
+average and {LEAST_SHARE} at least.
+
+| budget | library | over | parted | no question | nothing | share, mean | share, least | |
+|---|---|---|---|---|---|---|---|---|
+"""
+        + "\n".join(lines)
+        + "\n"
+    )

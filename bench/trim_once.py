@@ -1,0 +1,101 @@
+"""What a library keeps of conversations: ``trim_once.py NAME BUDGET``, each in its own environment.
+
+The conversations come as a list on stdin. The answer has, for each, the messages that are kept, in the shape
+of chat completions, or None where the library gives nothing or fails. Each is asked as its documentation
+shows, and counts o200k tokens; nothing is sent anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Messages = list[dict[str, Any]]
+
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # without it LiteLLM asks a server for its price list
+
+
+def langchain(messages: Messages, budget: int) -> Messages:
+    """Whole turns, the system message stays; the counter is exact for the request."""
+    from langchain_core.messages import convert_to_messages, convert_to_openai_messages, trim_messages
+
+    import tokenbox
+
+    def count(some: list[Any]) -> int:
+        return tokenbox.count(convert_to_openai_messages(some), "gpt-4o").total
+
+    kept = trim_messages(
+        convert_to_messages(messages),
+        max_tokens=budget,
+        token_counter=count,
+        strategy="last",
+        start_on="human",
+        end_on=("human", "tool"),
+        include_system=True,
+    )
+    return convert_to_openai_messages(kept)  # type: ignore[return-value]
+
+
+def litellm(messages: Messages, budget: int) -> Messages:
+    from litellm.utils import trim_messages
+
+    return trim_messages(messages, model="gpt-4o", max_tokens=budget)
+
+
+def llamaindex(messages: Messages, budget: int) -> Messages:
+    from llama_index.core.llms import ChatMessage
+    from llama_index.core.memory import Memory
+
+    import tokenbox
+
+    encode = tokenbox.tokenizers.get("o200k_base").encode
+    memory = Memory.from_defaults(token_limit=budget, tokenizer_fn=encode, chat_history_token_ratio=0.9)
+    for message in messages[1:]:
+        more = {key: message[key] for key in ("tool_calls", "tool_call_id") if key in message}
+        memory.put(ChatMessage(role=message["role"], content=message["content"], additional_kwargs=more))
+    kept = [
+        {"role": one.role.value, "content": one.content or "", **one.additional_kwargs}
+        for one in memory.get()
+    ]
+    return [messages[0], *kept]
+
+
+def headroom(messages: Messages, budget: int) -> Messages:
+    import headroom as library
+
+    return list(library.compress(messages, model="gpt-4o", model_limit=budget).messages)
+
+
+LIBRARIES: dict[str, Callable[[Messages, int], Messages]] = {
+    "langchain-core": langchain,
+    "litellm": litellm,
+    "llama-index-core": llamaindex,
+    "headroom-ai": headroom,
+}
+
+
+def main() -> None:
+    from importlib.metadata import version
+
+    name, budget = sys.argv[1], int(sys.argv[2])
+    # A library may print; the answer has the real stdout to itself.
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    kept: list[Messages | None] = []
+    for messages in json.load(sys.stdin):
+        try:
+            kept.append(LIBRARIES[name](messages, budget) or None)
+        except Exception as error:  # noqa: BLE001  # that is the outcome
+            print(f"{type(error).__name__}: {error}", file=sys.stderr)
+            kept.append(None)
+    json.dump({"version": version(name), "kept": kept}, out)
+    out.flush()
+
+
+if __name__ == "__main__":
+    main()
