@@ -197,8 +197,9 @@ def test_a_run_starts_and_ends_a_ray_of_its_own(source: Path, wanted: bytes, tmp
 
 
 def test_a_cluster_that_is_not_there_is_one_message(
-    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(_ray(), "is_initialized", lambda: False)  # the Ray of the other tests is not meant
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
