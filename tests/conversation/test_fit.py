@@ -144,7 +144,7 @@ def test_a_lower_mark_gives_a_longer_list_the_same_cut() -> None:
         assert kept.total <= 100
         starts.append(kept.messages[1]["content"])
         messages.append(answer("answer 123"))
-    assert len(set(starts)) <= 17  # half of the budget holds 2.4 exchanges
+    assert len(set(starts)) <= 20  # 840 tokens come; half of the 83 that may leave go at a time
     assert starts == sorted(starts)
 
 
