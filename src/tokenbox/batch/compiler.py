@@ -85,7 +85,7 @@ class RowCompiler:
     """Compiles the rows of one plan. It holds the vocabulary: make one for each process."""
 
     def __init__(self, plan: BatchPlan, expected: int | None = None) -> None:
-        """``expected``: about how many bytes of rows there will be; None: nobody knows."""
+        """``expected``: about how many bytes the rows have; None where it is unknown."""
         self.plan = plan
         self._expected = expected
         self._cache = CountCache(_REMEMBERED)
