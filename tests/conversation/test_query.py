@@ -11,7 +11,7 @@ import pytest
 import tokenbox
 from tests.conversation.agents import WORDS, round_of, text
 from tests.conversation.test_window_of_agents import parted
-from tokenbox.conversation.relevance import Text, choose, pieces_of, ranked
+from tokenbox.conversation.relevance import ItemText, choose, pieces_of, ranked
 from tokenbox.errors import InvalidBudget
 
 MODEL = "gpt-4o"
@@ -122,7 +122,7 @@ def test_of_a_long_result_the_lines_stay_that_are_asked_for() -> None:
 
 
 def stay(texts: list[str], room: int, query: str, size: int = 10) -> list[int]:
-    parts = [[Text([one], size)] for one in texts]
+    parts = [[ItemText([one], size)] for one in texts]
     return sorted(choose(parts, ranked(parts, query), room))
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from tokenbox.compose.requests import Count, RunningCount
     from tokenbox.content.items import Item
-    from tokenbox.conversation.relevance import Text
+    from tokenbox.conversation.relevance import ItemText
     from tokenbox.tokenizers.protocol import Tokenizer
 
 # Plans of which the counter is asked, where sizes are estimates.
@@ -205,9 +205,9 @@ class CountedWindow:
             room += free
         return [] if best is None else self._make(best[1], budget)
 
-    def _text(self, number: int) -> Text:
+    def _text(self, number: int) -> ItemText:
         """What an item says, in pieces, with what it counts beside them."""
-        from tokenbox.conversation.relevance import Text, pieces_of  # noqa: PLC0415
+        from tokenbox.conversation.relevance import ItemText, pieces_of  # noqa: PLC0415
 
         item, size = self.given[number].item, self.window.size(number)
         texts = cuttable_texts(item)
@@ -220,10 +220,10 @@ class CountedWindow:
             except InvalidMessage:  # it is shown whole or not at all
                 beside = None
         flat = [piece for some in pieces for piece in some]
-        return Text(flat, size, beside, ends=tuple(accumulate(map(len, pieces))))
+        return ItemText(flat, size, beside, ends=tuple(accumulate(map(len, pieces))))
 
     def _changed(
-        self, parts: Sequence[Sequence[int]], texts: Sequence[Sequence[Text]], stay: Container[int]
+        self, parts: Sequence[Sequence[int]], texts: Sequence[Sequence[ItemText]], stay: Container[int]
     ) -> dict[int, ShownItem | None]:
         """What leaves, as None, and what is shown in part."""
         changes: dict[int, ShownItem | None] = {}
@@ -235,7 +235,7 @@ class CountedWindow:
                     changes[number] = form
         return changes
 
-    def _in_part(self, number: int, text: Text) -> ShownItem | None:
+    def _in_part(self, number: int, text: ItemText) -> ShownItem | None:
         """The item with the pieces that were chosen; a result of which none was is masked."""
         made = text.shown()
         if made is None:

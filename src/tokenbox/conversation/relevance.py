@@ -74,7 +74,7 @@ def _sentences(line: str) -> Iterator[str]:
 
 
 @dataclass(slots=True)
-class Text:
+class ItemText:
     """What an item says, which counts ``size`` tokens. Short texts are shown whole or not at all.
 
     ``beside``: what the item counts beside its text; None: it cannot be shown in part. ``ends``: where the
@@ -175,7 +175,7 @@ Piece = tuple[int, int, int]
 """Where a piece is: the place of its part, the text in it, the piece of the text."""
 
 
-def ranked(parts: Sequence[Sequence[Text]], query: str) -> list[Piece]:
+def ranked(parts: Sequence[Sequence[ItemText]], query: str) -> list[Piece]:
     """The pieces that match the query, or stand next to one that does, the best first."""
     where = [
         (number, text, piece)
@@ -194,7 +194,7 @@ def ranked(parts: Sequence[Sequence[Text]], query: str) -> list[Piece]:
     return [place for _, _, place in sorted(found)]
 
 
-def choose(parts: Sequence[Sequence[Text]], order: Sequence[Piece], room: int) -> set[int]:
+def choose(parts: Sequence[Sequence[ItemText]], order: Sequence[Piece], room: int) -> set[int]:
     """The places of the parts that stay, within about ``room`` tokens; each text knows what of it is shown.
 
     ``parts`` are in the order of the conversation, ``order`` is what :func:`ranked` says.
@@ -229,7 +229,7 @@ def choose(parts: Sequence[Sequence[Text]], order: Sequence[Piece], room: int) -
     return stay
 
 
-def _make_whole(part: Sequence[Text], whole: int, now: int) -> int:
+def _make_whole(part: Sequence[ItemText], whole: int, now: int) -> int:
     for one in part:
         one.whole = True
     return whole - now
