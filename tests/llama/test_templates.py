@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.llama import corpus
-from tests.llama.corpus import EQUAL, Compared, NotFetched
+from tests.llama.corpus import EQUAL, ESTIMATED, Compared, NotFetched
 from tests.llama.shapes import SHAPES
 from tokenbox.conversation.llama.verified import is_verified
 
@@ -53,7 +53,10 @@ def test_a_template_counts_as_the_server(sources: Mapping[str, str], name: str, 
     taken = found.outcomes.total() - found.outcomes["both refuse"]
     assert found.proven, found.notes
     assert not found.outcomes["bound passed"], found.notes
-    assert found.outcomes[EQUAL] >= 0.9 * taken
+    # A date that counts other tokens than the days beside it is not exact: in which zone the server is, nobody
+    # knows. Whether it does, differs from day to day.
+    outcomes = (EQUAL, ESTIMATED) if "strftime_now" in sources[name] else (EQUAL,)
+    assert sum(found.outcomes[outcome] for outcome in outcomes) >= 0.9 * taken
 
 
 @pytest.mark.slow

@@ -123,8 +123,7 @@ def batch_input() -> str:
 
 def batch_evidence() -> Evidence:
     found: list[Evidence] = []
-    out = Path(batch_input()).with_name("out.jsonl")
-    out.unlink(missing_ok=True)
+    out = Path(tempfile.mkdtemp(prefix="tokenbox-batch-"), "out.jsonl")
     batch.run(batch_input(), out, proof=found.append, task="auto", budget="limit", shard_size=1_000)
     (evidence,) = found
     return evidence

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 KIND = """
 from tokenbox.content.request import Api
 from tokenbox.providers.kinds.kind import (
-    Kind, Question, RequestCount, Sign, figure, number, register_kind, whole,
+    ServerKind, Question, RequestCount, Sign, figure, number, register_kind, whole,
 )
 from tokenbox.providers.openai_chat import DIALECT
 from tokenbox.providers.shapes import text_at
 
-register_kind(Kind(
+register_kind(ServerKind(
     "acme",
     DIALECT,
     chat_path="/acme/chat",

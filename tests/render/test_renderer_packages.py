@@ -20,12 +20,12 @@ from dataclasses import replace
 from tokenbox.render.minimal import MINIMAL, TEMPLATES
 from tokenbox.render.registry import register_renderer
 from tokenbox.content.block_kinds import BlockType
-from tokenbox.render.templates import Template
+from tokenbox.render.templates import BlockTemplate
 
 ORG = replace(
     MINIMAL,
     name="org",
-    templates={**TEMPLATES, BlockType.DOCUMENT: Template("* {title}\\n", "", "* {title} (summary)\\n")},
+    templates={**TEMPLATES, BlockType.DOCUMENT: BlockTemplate("* {title}\\n", "", "* {title} (summary)\\n")},
     omitted="# omitted: {label} {description}, {tokens} tokens",
 )
 register_renderer(ORG)
