@@ -53,8 +53,8 @@ def test_a_template_counts_as_the_server(sources: Mapping[str, str], name: str, 
     taken = found.outcomes.total() - found.outcomes["both refuse"]
     assert found.proven, found.notes
     assert not found.outcomes["bound passed"], found.notes
-    # A date that counts other tokens than the days beside it is not exact: in which zone the server is, nobody
-    # knows. Whether it does, differs from day to day.
+    # Nobody knows in which zone the server is: a date is exact where it counts what the days beside it count,
+    # and whether it does differs from day to day.
     outcomes = (EQUAL, ESTIMATED) if "strftime_now" in sources[name] else (EQUAL,)
     assert sum(found.outcomes[outcome] for outcome in outcomes) >= 0.9 * taken
 
