@@ -246,8 +246,8 @@ def spread(prompts: Prompts, seeds: Sequence[int], turns: int) -> dict[str, Any]
         made["kinds"][kind] = {
             "new": [one.ends[one.requests[-1] - 1] for one in numbers],
             "requests": [len(one.requests) for one in numbers],
-            "plain": [_plays(numbers, cuts.Limits(None, BUDGET, int(BUDGET * mark))) for mark in MARKS],
-            "auto": {str(e): _plays(numbers, cuts.Limits(None, BUDGET, 0, e)) for e in EAGERNESS},
+            "plain": [_plays(numbers, cuts.WindowLimits(None, BUDGET, int(BUDGET * mark))) for mark in MARKS],
+            "auto": {str(e): _plays(numbers, cuts.WindowLimits(None, BUDGET, 0, e)) for e in EAGERNESS},
             "best": [[_pair(cuts.best(one, BUDGET, price)) for one in numbers] for price in PRICES],
         }
         say(f"{kind}: {len(numbers)} sessions")
@@ -258,8 +258,8 @@ def spread(prompts: Prompts, seeds: Sequence[int], turns: int) -> dict[str, Any]
                     "kind": kind,
                     "budget": budget,
                     "requests": [len(one.requests) for one in some],
-                    "plain": [_plays(some, cuts.Limits(None, budget, int(budget * m))) for m in MARKS],
-                    "auto": {str(e): _plays(some, cuts.Limits(None, budget, 0, e)) for e in EAGERNESS},
+                    "plain": [_plays(some, cuts.WindowLimits(None, budget, int(budget * m))) for m in MARKS],
+                    "auto": {str(e): _plays(some, cuts.WindowLimits(None, budget, 0, e)) for e in EAGERNESS},
                 }
             )
     return made
