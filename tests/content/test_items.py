@@ -247,6 +247,14 @@ def test_an_answer_is_no_message_and_the_error_says_where_its_message_is() -> No
             read_item(Block(id="x", **{holds: []}))
 
 
+def test_an_output_of_a_tool_is_an_item_though_an_answer_has_one_too() -> None:
+    item = read_item(Block(type="function_call_output", call_id="a", output="18"))
+    assert (item.results, item.text) == (("a",), "18")
+    assert (
+        read_item(Block(type="mcp_call", id="m", name="f", arguments="{}", output="18")).text == "f\n{}\n18"
+    )
+
+
 def test_a_system_prompt_beside_a_question_stays_with_it() -> None:
     class Request:
         kind = "request"

@@ -133,9 +133,9 @@ def read_item(value: object, *, strict: bool = True) -> Item:
     try:
         item = _read(given)
     except InvalidMessage:
-        plain = as_plain(given)
-        if plain != given:
-            item = _read(plain)
+        sent = as_plain(given)
+        if sent != given:
+            item = _read(sent)
         elif strict:
             raise
         else:

@@ -36,9 +36,10 @@ def as_mapping(value: object) -> tuple[Given | list[Given], bool]:
     if callable(dump):
         dumped = dump(exclude_none=True)
         if isinstance(dumped, Mapping):
-            for holder, meant in _ENVELOPES.items():
-                if holder in dumped and "role" not in dumped:
-                    raise InvalidMessage(f"{type(value).__name__} is no message; {meant}.")
+            if dumped.keys().isdisjoint(("role", "type")):
+                for holder, meant in _ENVELOPES.items():
+                    if holder in dumped:
+                        raise InvalidMessage(f"{type(value).__name__} is not a message: {meant}.")
             return _without_envelope(dumped), True
     raise InvalidMessage(
         'a message is a mapping such as {"role": "user", "content": "hi"}, or a message object of openai, '
@@ -151,11 +152,11 @@ def _langchain_content(content: object) -> tuple[object, list[str]]:
     for block in content:
         kind = block.get("type") if isinstance(block, Mapping) else None
         if isinstance(block, str):
-            parts.append({"type": "text", "text": block})
+            parts.append(_text(block))
         elif kind in _LANGCHAIN_THOUGHTS:
             thoughts += texts_in([block.get(key) for key in _LANGCHAIN_THOUGHTS[kind]])
         elif kind in _LANGCHAIN_OWN:
-            parts.append({"type": "text", "text": "\n".join(texts_in(block))})
+            parts.append(_text("\n".join(texts_in(block))))
         elif kind not in _LANGCHAIN_CALLS:
             parts.append(block)
     return parts, thoughts
@@ -164,9 +165,7 @@ def _langchain_content(content: object) -> tuple[object, list[str]]:
 # LlamaIndex -----------------------------------------------------------------------------------------------
 
 _LLAMA_ROLES: Final = {"chatbot": "assistant", "model": "assistant"}
-
-
-# What LlamaIndex's blocks are called in a chat; one for the server, such as a cache mark, is nothing.
+# What LlamaIndex's blocks are called in a chat.
 _LLAMA_MEDIA: Final = {
     "image": "image_url",
     "audio": "input_audio",
@@ -187,7 +186,7 @@ def _of_llama_index(value: Any) -> Given:  # noqa: ANN401
             thoughts.append(block.content or "")
         elif kind == "tool_call":
             calls.append(_call(block.tool_call_id, block.tool_name, block.tool_kwargs))
-        elif kind != "cache":
+        elif kind != "cache":  # a mark for the server
             parts += _llama_parts(block, kind)
     only_texts = all(part["type"] == "text" for part in parts)
     content: object = "\n".join(part["text"] for part in parts) if only_texts else parts
@@ -204,7 +203,7 @@ def _of_llama_index(value: Any) -> Given:  # noqa: ANN401
 
 def _llama_parts(block: Any, kind: str) -> list[dict[str, Any]]:  # noqa: ANN401
     if kind == "text":
-        return [{"type": "text", "text": block.text}]
+        return [_text(block.text)]
     if kind in _LLAMA_MEDIA:
         return [{"type": _LLAMA_MEDIA[kind]}]
     if kind == "citation":
@@ -225,7 +224,7 @@ def _of_pydantic_ai(value: Any) -> Given | list[Given]:  # noqa: ANN401
     told = [part.content for part in value.parts if part.part_kind == "system-prompt"]
     blocks = [block for part in value.parts for block in _pydantic_ai_blocks(part)]
     if getattr(value, "instructions", None):
-        blocks.insert(0, {"type": "text", "text": value.instructions})
+        blocks.insert(0, _text(value.instructions))
     spoken: Given = {"role": "assistant" if value.kind == "response" else "user", "content": blocks}
     if not told:
         return spoken
@@ -261,10 +260,6 @@ def _pydantic_ai_prompt(part: Any) -> list[dict[str, Any]]:  # noqa: ANN401
     return [_prompt_part(one) for one in part.content if getattr(one, "kind", "") != "cache-point"]
 
 
-def _text(text: object) -> dict[str, Any]:
-    return {"type": "text", "text": text}
-
-
 def _nothing(_: object) -> list[dict[str, Any]]:
     """No block: a system prompt is read apart, and tools count with the request."""
     return []
@@ -291,10 +286,10 @@ _PYDANTIC_AI_PARTS: Final[Mapping[str, Callable[[Any], list[dict[str, Any]]]]] =
 
 def _prompt_part(part: object) -> dict[str, Any]:
     if isinstance(part, str):
-        return {"type": "text", "text": part}
+        return _text(part)
     kind = str(getattr(part, "kind", ""))
     if isinstance(getattr(part, "content", None), str):
-        return {"type": "text", "text": part.content}  # type: ignore[attr-defined]
+        return _text(part.content)  # type: ignore[attr-defined]
     return {"type": "image" if kind.startswith("image") else "document"}
 
 
@@ -304,6 +299,10 @@ def _prompt_part(part: object) -> dict[str, Any]:
 def _of_haystack(value: Any) -> Given:  # noqa: ANN401
     found: Given = value.to_openai_dict_format(require_tool_call_ids=False)
     return found
+
+
+def _text(text: object) -> dict[str, Any]:
+    return {"type": "text", "text": text}
 
 
 def _call(identifier: object, name: object, arguments: object) -> dict[str, Any]:
