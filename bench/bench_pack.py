@@ -145,9 +145,7 @@ class _Bench:
             "TOKENBOX_CACHE_DIR": str(home / "cache"),
             "TMPDIR": str(home / "tmp"),
             "TIKTOKEN_CACHE_DIR": str(rank_files()),
-            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-            # Nothing may be fetched; what tries to is told at once that it cannot.
-            **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9"),
+            **packers.OFFLINE,
             # As where they are installed: what is written in Python is compiled once, not at every start.
             "PYTHONDONTWRITEBYTECODE": "",
             "PYTHONPYCACHEPREFIX": str(self.folder / "bytecode"),

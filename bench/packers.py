@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 COMMIT = ["-c", "user.name=bench", "-c", "user.email=bench@example.org", "commit", "-q", "-m", "corpus"]
 TASK = "explain this library"
+# Nothing may be fetched; what tries to is told at once that it cannot.
+OFFLINE = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9"),
+}
 # Reads a text, prints what it counts.
 COUNT = (
     "import sys, tiktoken; e = tiktoken.get_encoding('o200k_base'); "

@@ -63,13 +63,7 @@ def _written(program: packers.Program, source: Source, query: str | None, budget
         if program.name == "redcon":
             program = replace(program, arguments=lambda *given: _asking(packers.redcon(*given), query))
         output = home / "out"
-        environment = {
-            **os.environ,
-            "HOME": name,
-            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-            "HTTPS_PROXY": "http://127.0.0.1:9",
-            "HTTP_PROXY": "http://127.0.0.1:9",
-        }
+        environment = {**os.environ, "HOME": name, **packers.OFFLINE}
         done = subprocess.run(
             program.command(corpus, output, budget),
             cwd=corpus,

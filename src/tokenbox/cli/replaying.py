@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +27,8 @@ if TYPE_CHECKING:
 
 # All of it is in memory.
 MAX_BYTES = 1 << 30
-# What decides in the gateway and in the shell, whose modules are loaded for their bundles only.
-GATEWAY_NAME = "gateway"
-SHELL_NAME = "shell"
+# What is decided in the gateway and in the shell, by the extra that has it: loaded for their bundles only.
+_SURFACES = {"gateway": "replaying what a gateway decided", "shell": "replaying what a shell sent"}
 _PACK = ".bcp"
 _JSON = ".json"
 _DOCUMENTS = (".toml", ".yaml", ".yml", ".json")
@@ -80,19 +80,13 @@ def replayed(contents: Contents, texts: Texts, tokenizer: str | None) -> Replay:
     """The recorded call, made again. Raises :class:`ReplayImpossible`."""
     from tokenbox.proof.replay import replay  # which loads every function that is recorded
 
-    name = contents.manifest.predicate["function"]
-    if name == GATEWAY_NAME:
+    name = str(contents.manifest.predicate["function"])
+    if name in _SURFACES:
         try:
-            from tokenbox.gateway.evidence import GATEWAY
+            function = getattr(import_module(f"tokenbox.{name}.evidence"), name.upper())
         except ImportError:
-            raise MissingExtra.of("replaying what a gateway decided", "gateway") from None
-        return replay(contents, texts, tokenizer, {GATEWAY.name: GATEWAY})
-    if name == SHELL_NAME:
-        try:
-            from tokenbox.shell.evidence import SHELL
-        except ImportError:
-            raise MissingExtra.of("replaying what a shell sent", "shell") from None
-        return replay(contents, texts, tokenizer, {SHELL.name: SHELL})
+            raise MissingExtra.of(_SURFACES[name], name) from None
+        return replay(contents, texts, tokenizer, {name: function})
     from tokenbox.tokenizers import registry
 
     return replay(contents, texts, None if tokenizer is None else registry.get(tokenizer))

@@ -103,14 +103,14 @@ class Request:
         Raises :class:`InvalidMessage`.
         """
         read, tools_verbatim = read_tools(tools)
-        raw = [item.raw for item in items if not item.verbatim]
+        messages, places, raw = _in_items(items)
         return cls(
-            tuple([message for item in items for message in item.messages]),
+            tuple(messages),
             read,
             fields=costly_fields(fields or {}),
-            places=tuple([place for place, item in enumerate(items) for _ in item.messages]),
+            places=tuple(places),
             verbatim=tools_verbatim and not raw,
-            raw=tuple(raw),
+            raw=raw,
         )
 
     def texts(self) -> Iterator[str]:
@@ -249,13 +249,20 @@ def _of_body(body: Mapping[str, Any], api: Api, *, strict: bool) -> Request:
     )
 
 
-def _messages(given: object, *, strict: bool) -> tuple[Sequence[Message], Sequence[int], tuple[Frozen, ...]]:
-    """The messages of a list of items, of which item each was read, and what was read from another shape."""
+_Messages = tuple[Sequence[Message], Sequence[int], tuple[Frozen, ...]]
+"""Messages, of which item each was read, and what was read from another shape."""
+
+
+def _messages(given: object, *, strict: bool) -> _Messages:
+    """What a list of items says."""
     if isinstance(given, list):  # of a request as most are, each item is a message as it stands
         plain = [said for item in given if (said := plain_message(item)) is not None]
         if len(plain) == len(given):
             return plain, range(len(plain)), ()
-    items = read_items(given, strict=strict)
+    return _in_items(read_items(given, strict=strict))
+
+
+def _in_items(items: Sequence[Item]) -> _Messages:
     messages = [message for item in items for message in item.messages]
     places = [place for place, item in enumerate(items) for _ in item.messages]
     return messages, places, tuple([item.raw for item in items if not item.verbatim])

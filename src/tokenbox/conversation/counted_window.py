@@ -192,18 +192,19 @@ class CountedWindow:
         texts = [[self._text(number) for number in part] for part in parts]
         order = ranked(texts, query)
         room = budget - (before - sum(self.window.size(number) for part in parts for number in part))
-        best: tuple[int, dict[int, ShownItem | None]] | None = None
+        tries: list[tuple[int, dict[int, ShownItem | None]]] = []
         for _ in range(_ROOMS):
             stay = choose(texts, order, max(0, room))
             changes = self._changed(parts, texts, stay)
             items = {number: None if form is None else form.item for number, form in changes.items()}
             free = budget - self.session.total_with(items)
-            if best is None or (best[0] < 0 if free >= 0 else free > best[0]) or 0 <= free < best[0]:
-                best = free, changes
+            tries.append((free, changes))
             if room <= 0 or 0 <= free <= budget // _SPREAD_AT // 2:
                 break
             room += free
-        return [] if best is None else self._make(best[1], budget)
+        # The one that leaves least free, or if all are over the budget, the one that is least over.
+        _, best = min(tries, key=lambda one: (one[0] < 0, abs(one[0])))
+        return self._make(best, budget)
 
     def _text(self, number: int) -> ItemText:
         """What an item says, in pieces, with what it counts beside them."""

@@ -30,7 +30,7 @@ from tokenbox.models import Counting as Counters
 from tokenbox.models import ModelFigures, ModelUse, resolve
 from tokenbox.policy.guard import Uncertain
 from tokenbox.proof.bundle import DECISIONS, INPUTS, MANIFEST
-from tokenbox.proof.calls import RecordedFunction, evidence_of
+from tokenbox.proof.calls import evidence_of, recorded_decision
 from tokenbox.proof.errors import BundleInvalid, ReplayImpossible
 from tokenbox.proof.evidence import (
     Budget,
@@ -230,7 +230,7 @@ class _CountedAgain:
         missing = said.get("missing")
         self._missing = None if missing is None else str(missing)
         self._unseen = None if said.get("unseen") is None else str(said["unseen"])
-        self._is_local = _counts_here(recorded)
+        self._is_local = recorded.counts_here
         self._identity = use.counter.identity if self._is_local else None
         self._counts = {
             str(record["counted"]): _count(record)
@@ -410,17 +410,13 @@ def _fraction(value: object, name: str) -> Fraction:
     return Fraction(value)
 
 
-def _recorded_as_it_is(recorded: Recorded) -> dict[str, Any]:
-    return {"recorded": recorded}
-
-
 def _taken(recorded: Recorded) -> frozenset[str]:
     """What is not decided again: where figures are from, who made a summary, and what a server counted."""
     first = "decisions[1]"
     found = {f"{first}.{name}" for name in ("counted_by", "missing", "unseen", "sources")}
     for number, record in enumerate(recorded.contents.decisions, 1):
         if "counted" in record:
-            sure = {"exact", "at_most"} if _counts_here(recorded) else record.keys() - {"counted"}
+            sure = {"exact", "at_most"} if recorded.counts_here else record.keys() - {"counted"}
             found |= {f"decisions[{number}].{name}" for name in sure}
         elif "done" in record:
             names = [f"decisions[{number}].{name}" for name, _ in leaves(record)]
@@ -428,30 +424,11 @@ def _taken(recorded: Recorded) -> frozenset[str]:
     return frozenset(found)
 
 
-def _counts_here(recorded: Recorded) -> bool:
-    """Whether what counts is here, and no server."""
-    identity = cast("Mapping[str, object]", recorded.predicate["tokenizer"])
-    return recorded.counter is not None or bool(identity["fingerprint"])
-
-
-def _from_the_decision(*_: object) -> Any:  # noqa: ANN401  # what _result has in its place
-    return ()
-
-
-GATEWAY = RecordedFunction(
-    name="gateway",
-    kind=EvidenceKind.ENFORCEMENT,
-    algorithm="gateway/1",
-    call=decide_again,
-    apart=frozenset({"recorded"}),
-    inputs=_from_the_decision,
-    result=_result,
-    read=_recorded_as_it_is,
-    budget=_from_the_decision,
-    tokenizer=_from_the_decision,
-    also_names=frozenset(
-        {"route", "mode", "choices", "reserve_out", "limited", "fit", "eagerness", "low_water"}
-    ),
-    undecided=(ReplayImpossible, BundleInvalid),
-    taken=_taken,
+GATEWAY = recorded_decision(
+    "gateway",
+    EvidenceKind.ENFORCEMENT,
+    decide_again,
+    _result,
+    ("route", "mode", "choices", "reserve_out", "limited", "fit", "eagerness", "low_water"),
+    _taken,
 )

@@ -228,7 +228,6 @@ def _item(record: Record, texts: Texts, body: Mapping[str, Any]) -> PageItem:
 
 
 def _message_text(text: str) -> str:
-
     from tokenbox.content.items import Item  # noqa: PLC0415
 
     try:

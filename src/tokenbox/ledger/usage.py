@@ -35,7 +35,7 @@ class Usage:
     def __post_init__(self) -> None:
         for name in FIGURES:
             value = getattr(self, name)
-            if value is not None and not (value.__class__ is int and 0 <= value <= MOST_TOKENS):
+            if value is not None and not is_count(value):
                 raise InvalidUsage(
                     f"{name} is {value!r}; a number of tokens is a whole number from 0 to 10^12. "
                     "If it is not known, give None.",

@@ -20,6 +20,7 @@ from tokenbox.conversation.counters import counter_of
 from tokenbox.conversation.low_water import AutoLowWater
 from tokenbox.errors import ContextCriticalOverflow, TokenboxError
 from tokenbox.policy.override import Override
+from tokenbox.proof.errors import BundleInvalid, ReplayImpossible
 from tokenbox.proof.evidence import (
     Budget,
     Evidence,
@@ -100,6 +101,39 @@ class RecordedFunction(Generic[P, T]):
         """The name of the argument that counts."""
         names = inspect.signature(self.call).parameters
         return next((name for name in _COUNTERS if name in names), None)
+
+
+def recorded_decision(
+    name: str,
+    kind: EvidenceKind,
+    decide: Callable[[Recorded], T],
+    result: Callable[[Arguments, T], Mapping[str, Any]],
+    arguments: Iterable[str],
+    taken: Callable[[Recorded], AbstractSet[str]],
+) -> RecordedFunction[[Recorded], T]:
+    """A decision that was made in steps and not by one call: ``decide`` makes it again, from a bundle.
+
+    ``result`` has every field of the evidence; ``arguments`` are the names of those that it records.
+    """
+
+    def in_result(*_: object) -> Any:  # noqa: ANN401  # whatever the field is
+        return ()
+
+    return RecordedFunction(
+        name=name,
+        kind=kind,
+        algorithm=f"{name}/1",
+        call=decide,
+        apart=frozenset({"recorded"}),
+        inputs=in_result,
+        result=result,
+        read=lambda recorded: {"recorded": recorded},
+        budget=in_result,
+        tokenizer=in_result,
+        also_names=frozenset(arguments),
+        undecided=(ReplayImpossible, BundleInvalid),
+        taken=taken,
+    )
 
 
 def proven(

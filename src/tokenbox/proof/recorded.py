@@ -87,6 +87,11 @@ class Recorded:
     def inputs(self) -> Sequence[Record]:
         return self.contents.inputs
 
+    @property
+    def counts_here(self) -> bool:
+        """Whether what counts is here, and not a server."""
+        return self.counter is not None or bool(cast("Record", self.predicate["tokenizer"])["fingerprint"])
+
     def figure(self, name: str) -> Any:  # noqa: ANN401  # a number, a ratio as text, or None
         """A figure of the budget; None where it is unknown."""
         return cast("dict[str, Record]", self.predicate["budget"])[name]["value"]

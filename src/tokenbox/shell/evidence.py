@@ -16,7 +16,7 @@ from tokenbox.errors import TokenboxError
 from tokenbox.models import Counting, counters_for
 from tokenbox.policy.guard import GuardLimits, Uncertain, Verdict, guard
 from tokenbox.proof.bundle import DECISIONS
-from tokenbox.proof.calls import RecordedFunction, evidence_of
+from tokenbox.proof.calls import evidence_of, recorded_decision
 from tokenbox.proof.errors import BundleInvalid, ReplayImpossible
 from tokenbox.proof.evidence import Budget, Evidence, EvidenceKind, Input, Sourced
 from tokenbox.proof.of_messages import as_given, message_input, recorded_messages, tools_input
@@ -142,7 +142,7 @@ def _counted(recorded: Recorded, request: Request) -> tuple[Count, TokenizerIden
     """The count, and who counted: again, unless it was a server, whose count is in the bundle."""
     said = _count(recorded)
     identity = TokenizerIdentity(**cast("dict[str, Any]", recorded.predicate["tokenizer"]))
-    if recorded.counter is None and not identity.fingerprint:
+    if not recorded.counts_here:
         return said, identity
     counter = recorded.counter or _counter(recorded, identity)
     if not hasattr(counter, "count_request"):
@@ -183,23 +183,11 @@ def _taken(recorded: Recorded) -> frozenset[str]:
     """What is not decided again: the steps before; of a count by a server, the count."""
     steps = sum("action" in record for record in recorded.contents.decisions)
     found = {f"steps[{number}]" for number in range(1, steps + 1)}
-    if recorded.counter is None and not cast("Record", recorded.predicate["tokenizer"])["fingerprint"]:
+    if not recorded.counts_here:
         found |= {"decisions[1].count", "tokenizer"}
     return frozenset(found)
 
 
-SHELL = RecordedFunction(
-    name="shell",
-    kind=EvidenceKind.WINDOW,
-    algorithm="shell/1",
-    call=decide_again,
-    apart=frozenset({"recorded"}),
-    inputs=lambda *_: (),
-    result=_result,
-    read=lambda recorded: {"recorded": recorded},
-    budget=lambda _: Budget(),
-    tokenizer=lambda _: cast("TokenizerIdentity", None),
-    also_names=frozenset({"budget", "uncertain"}),
-    undecided=(ReplayImpossible, BundleInvalid),
-    taken=_taken,
+SHELL = recorded_decision(
+    "shell", EvidenceKind.WINDOW, decide_again, _result, ("budget", "uncertain"), _taken
 )

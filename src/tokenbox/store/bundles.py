@@ -289,9 +289,8 @@ class FolderFiles:
             names = frozenset(os.listdir(self._path))  # noqa: PTH208  # names are all it needs
         except OSError as error:
             raise _unreadable(".", error) from None
-        return (
-            names if names == _SMALLEST else self._found()
-        )  # each of these is read, and so found to be a file
+        # Each of the smallest is read, and so found to be a file.
+        return names if names == _SMALLEST else self._found()
 
     def _found(self) -> Iterator[str]:
         try:

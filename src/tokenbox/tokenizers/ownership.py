@@ -131,7 +131,7 @@ class TokenizerFamilies:
         family = self._family_of(model_ref)
         vocabulary = family.name if family is not None else model_ref
         baseline = _BASELINE_OF.get(vocabulary or "")
-        names = self.names_of(model_ref)
+        names = _names(model_ref, vocabulary)
         own = next((self._own[name] for name in names if name in self._own), None)
         if own is None and named:
             own = next((get(named[name]) for name in names if name in named), None)
@@ -146,9 +146,7 @@ class TokenizerFamilies:
     def names_of(self, model_ref: str) -> list[str]:
         """The names under which a model's tokenizer may stand, the most special first."""
         family = self._family_of(model_ref)
-        vocabulary = model_ref if family is None else family.name
-        names = (vocabulary, _BASELINE_OF.get(vocabulary or ""))
-        return [*_beginnings(model_ref), *(name for name in names if name is not None)]
+        return _names(model_ref, model_ref if family is None else family.name)
 
     def named(self, tokenizer: object, model_ref: str | None) -> Tokenizer:
         """The tokenizer that a user names for a model: exact only where it can be that model's."""
@@ -181,6 +179,11 @@ def check_baselines(names: Iterable[str]) -> list[str]:
                 f"no baseline is called {name!r}. There are: {', '.join(BASELINES)}.", name=str(name)
             )
     return given
+
+
+def _names(model_ref: str, vocabulary: str | None) -> list[str]:
+    names = (vocabulary, _BASELINE_OF.get(vocabulary or ""))
+    return [*_beginnings(model_ref), *(name for name in names if name is not None)]
 
 
 def _beginnings(model: str) -> list[str]:

@@ -88,7 +88,7 @@ def read_query(text: str) -> Query:
 
     Its first line is its title.
     """
-    read = _NO_NAME.sub(" ", known(text.encode("utf-8", "replace").decode()))  # re2 takes no lone surrogate
+    read = _readable(text)
     read = _BACKSLASHED.sub(lambda match: match[0].replace("\\", "/"), read)
     title, _, body = _NOISE.sub("", read).strip().partition("\n")
     if _TRACEBACK.match(title):
@@ -117,7 +117,7 @@ def read_query(text: str) -> Query:
 
 def read_question(text: str) -> Query:
     """The query in a message of a chat: all words count alike; of a long one those at its start and end."""
-    read = _NO_NAME.sub(" ", known(text.encode("utf-8", "replace").decode()))
+    read = _readable(text)
     words = [word for word in split(read) if word not in STOP_WORDS and (len(word) > 1 or not word.isascii())]
     found = dict.fromkeys(Word(stem(word), 1) for word in words)
     found |= dict.fromkeys(Word(name, 1, whole=True) for name, _ in _symbols(read) if _is_compound(name))
@@ -125,6 +125,11 @@ def read_question(text: str) -> Query:
     if len(listed) > MAX_WORDS:
         listed = [*listed[: MAX_WORDS // 2], *listed[-MAX_WORDS // 2 :]]
     return Query(text, tuple(listed), (), {})
+
+
+def _readable(text: str) -> str:
+    """The text without what is in no name. re2 takes no lone surrogate."""
+    return _NO_NAME.sub(" ", known(text.encode("utf-8", "replace").decode()))
 
 
 def _without_kind(title: str) -> tuple[str, str]:

@@ -63,7 +63,7 @@ class Standing:
                 # What tests define stands for nothing that they use.
                 defined.update(names if document.role is DocumentRole.SOURCE else ())
             own.append(names)
-        self.mentioned = mentioned
+        self._mentioned = mentioned
         """How many documents mention each name, pages left out."""
         self._defined = defined
         self._by_pieces: Counter[bytes] = Counter()
@@ -120,7 +120,7 @@ class Standing:
         return max((self._name(name.encode("utf-8", "surrogateescape")) for name in names), default=0)
 
     def _name(self, name: bytes) -> int:
-        mentioned = self.mentioned[name]
+        mentioned = self._mentioned[name]
         if mentioned <= 1 or name.startswith(b"__"):
             return 0
         defined = max(1, self._defined[name], self._by_pieces[name])
